@@ -1,0 +1,53 @@
+# Every verb builds .venv by itself when it is missing or older than pyproject.toml or constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PIP := $(BIN)/python -m pip install --quiet --no-warn-script-location
+PINS := --constraint constraints.txt --build-constraint constraints.txt
+
+.PHONY: help demo test test-slow check format bench docs clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+demo: $(VENV)/.report  ## the toy figure: what each Taylor order buys, with and without noise
+	$(BIN)/gammaprime run fig_errors
+	$(BIN)/gammaprime figure fig_errors
+
+test: $(VENV)/.dev  ## the default tests
+	$(BIN)/pytest -n auto -m "not slow"
+
+test-slow: $(VENV)/.dev  ## the tests that take minutes
+	$(BIN)/pytest -n auto -m slow
+
+check: $(VENV)/.dev  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev  ## let ruff write the format and the fixes it is sure of
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## side-by-side measurements against peers, as ratios in one run
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.dev  ## the paper map and the pictures of the documentation
+	$(BIN)/python docs/paper/make_map.py
+	$(BIN)/gammaprime figure weights --out docs/pictures
+
+clean:  ## remove the environment and everything that was generated
+	rm -rf $(VENV) results/runs results/figures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.pip: constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.11 ...")'
+	@echo "Building $(VENV): a few minutes the first time."
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --constraint constraints.txt --upgrade pip
+	@touch $@
+
+# One stamp for each set of extras, so that a demo does not wait for the peers it never meets.
+$(VENV)/.report $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.pip pyproject.toml constraints.txt
+	$(PIP) $(PINS) --editable '.[$*]'
+	@touch $@

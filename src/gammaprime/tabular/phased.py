@@ -1,0 +1,106 @@
+"""What order K does to the error of a learned value function: phased TD, corrected.
+
+Appendix E of the paper.  A phase draws fresh samples from every state; this is where the
+trade-off between the gap that falls with K and the sampling error that grows with it is proved.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gammaprime.tabular.mdp import Array, as_chain, as_finite
+from gammaprime.tabular.resolvent import resolvent
+from gammaprime.tabular.values import error_bound
+from gammaprime.types import check_discounts, check_order, taylor_ratio
+
+
+class PhasedTDBound(NamedTuple):
+    """The three parts of the bound on max_x |V_γ'(x) − V̂_K(x)|, and the factor ε."""
+
+    base: float
+    """ε (A + B Δ_{t−1}): the error of the base values, amplified by every order."""
+    sampling: float
+    """(ε−1) U: what n samples for each order leave uncertain."""
+    gap: float
+    """c^{K+1} R_max/(1−γ'): what the orders above K would have added."""
+    growth: float
+    """ε = Σ_{k≤K} c^k."""
+
+    @property
+    def total(self) -> float:
+        return self.base + self.sampling + self.gap
+
+
+def phased_td_bound(
+    gamma: float,
+    gamma_prime: float,
+    order: int,
+    base_error: float,
+    num_samples: int,
+    num_states: int,
+    failure: float,
+    reward_max: float,
+) -> PhasedTDBound:
+    """With probability at least 1 − 2·failure, the K-th order estimate errs by at most
+
+        ε (A + B Δ_{t−1}) + (ε−1) U + c^{K+1} R_max/(1−γ'),
+        U = V_max sqrt(log(2 K |X| / failure) / (2n)),   V_max = R_max/(1−γ),
+
+    where ``base_error`` = A + B Δ_{t−1} bounds the base error with probability 1 − failure.
+    Nothing is fed back: ε B > 1 amplifies the error once, it does not diverge.
+
+    Paper: prop:error, eq:error-decomposition, eq:value-error.  Departs: S7, S8, S9, S10, S11.
+    """
+    gamma, gamma_prime = check_discounts(gamma, gamma_prime)
+    order = int(check_order(order, infinite_allowed=False))
+    for name, count in (("num_samples", num_samples), ("num_states", num_states)):
+        if count < 1:
+            raise ValueError(f"{name}={count!r}: must be at least 1")
+    if not 0.0 < failure < 1.0:
+        raise ValueError(f"failure={failure!r}: must lie in (0, 1)")
+    if not base_error >= 0.0:
+        raise ValueError(f"base_error={base_error!r}: must not be negative")
+    gap = error_bound(gamma, gamma_prime, order, reward_max)
+    growth = sum(taylor_ratio(gamma, gamma_prime) ** k for k in range(order + 1))
+    union = 2.0 * order * num_states / failure
+    deviation = math.sqrt(math.log(union) / (2.0 * num_samples)) if order else 0.0
+    sampling = (growth - 1.0) * deviation * reward_max / (1.0 - gamma)
+    return PhasedTDBound(growth * base_error, sampling, gap, growth)
+
+
+def phased_td_estimate(
+    P: Any,
+    base_value: ArrayLike,
+    gamma: float,
+    gamma_prime: float,
+    order: int,
+    num_samples: int,
+    rng: np.random.Generator,
+) -> Array:
+    """V̂_K(x) = V̂(x) + Σ_{k=1}^K c^k · (1/n) Σ_i V̂(x_{i,k}),   x_{i,k} ~ Jᵏ(x, ·).
+
+    J = (1−γ)(I−γP)⁻¹P is the law of the state after a geometric time on {1, 2, …}; the n
+    samples of each order and state are fresh.  Meant for chains small enough to hold J.
+
+    Paper: eq:kth-order-estimator.  Departs: S7 (c^k, not (γ'−γ)^k), S1 (the time's support).
+    Shapes: P (X, X), base_value (X,) -> (X,).
+    """
+    gamma, gamma_prime = check_discounts(gamma, gamma_prime)
+    order = int(check_order(order, infinite_allowed=False))
+    if num_samples < 1:
+        raise ValueError(f"num_samples={num_samples!r}: must be at least 1")
+    P = as_chain(P)
+    value = as_finite("base_value", base_value, (P.shape[0],))
+    c = taylor_ratio(gamma, gamma_prime)
+    base = resolvent(P, gamma)
+    estimate = value
+    law = np.eye(P.shape[0])
+    for k in range(1, order + 1):
+        law = (1.0 - gamma) * base.solve(P @ law)
+        counts = rng.multinomial(num_samples, law / law.sum(axis=1, keepdims=True))
+        estimate = estimate + c**k * (counts @ value) / num_samples
+    return estimate

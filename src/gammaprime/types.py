@@ -1,0 +1,63 @@
+"""The words every room shares: discounts and orders, and the rules they obey."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+Order = int | float
+"""The order K of an expansion: an integer 0, 1, 2, ... or ``math.inf``."""
+
+
+def check_discount(name: str, value: float, *, one_allowed: bool = False) -> float:
+    """The discount as a float, if it lies in [0, 1), or in [0, 1] where one is allowed."""
+    number = _as_float(name, value)
+    if not (0.0 <= number < 1.0 or (one_allowed and number == 1.0)):
+        raise ValueError(f"{name}={value!r}: must lie in [0, 1{']' if one_allowed else ')'}")
+    return number
+
+
+def check_discounts(gamma: float, gamma_prime: float) -> tuple[float, float]:
+    """The pair as floats, if 0 ≤ γ ≤ γ' ≤ 1 and γ < 1.
+
+    γ' = γ is valid: every expansion is then its base quantity.  γ' < γ is refused,
+    although the series may converge: its signs alternate and the weights w_K(t)
+    lose their meaning as probabilities.
+    """
+    gamma = check_discount("gamma", gamma)
+    target = _as_float("gamma_prime", gamma_prime)
+    if not gamma <= target <= 1.0:
+        raise ValueError(f"gamma_prime={gamma_prime!r}: must lie in [gamma, 1] = [{gamma!r}, 1]")
+    return gamma, target
+
+
+def check_order(order: Order, *, infinite_allowed: bool = True) -> Order:
+    """The order as an int, or ``math.inf`` where that is allowed."""
+    if isinstance(order, float) and math.isinf(order) and order > 0:
+        if infinite_allowed:
+            return math.inf
+        raise ValueError(f"order={order!r}: must be finite here, one term for each order")
+    whole = int(order) if isinstance(order, float) and order.is_integer() else order
+    try:
+        index = operator.index(whole)  # type: ignore[arg-type]
+    except TypeError:
+        index = -1
+    if index < 0 or isinstance(order, bool):
+        rule = "an integer >= 0 or math.inf" if infinite_allowed else "an integer >= 0"
+        raise ValueError(f"order={order!r}: must be {rule}")
+    return index
+
+
+def taylor_ratio(gamma: float, gamma_prime: float) -> float:
+    """c = (γ'−γ)/(1−γ) in [0, 1], the factor by which each order shrinks the error.
+
+    Paper: prop:kth-expansion.
+    """
+    return (gamma_prime - gamma) / (1.0 - gamma)
+
+
+def _as_float(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={value!r}: must be a real number") from None
