@@ -84,3 +84,28 @@ def complex_step_gradient(function, logits, step=1e-30):
         moved[index] += 1j * step
         columns.append(np.imag(function(moved)) / step)
     return np.stack(columns, axis=-1).reshape(*np.shape(columns[0]), *logits.shape)
+
+
+def all_paths(P, start, num_steps):
+    """Every path of n steps and its probability, so that an expectation is a finite sum.
+
+    Shapes: -> states (n+1, paths), probability (paths,).
+    """
+    states = np.array([[start]])
+    probability = np.ones(1)
+    for _ in range(num_steps):
+        here, there = np.nonzero(P[states[-1]])
+        probability = probability[here] * P[states[-1, here], there]
+        states = np.vstack([states[:, here], there])
+    return states, probability
+
+
+def sample_paths(P, start, num_steps, num_paths, rng):
+    """Independent paths by inverting the row's distribution function.  Shapes: (n+1, paths)."""
+    ladder = np.cumsum(P, axis=1)
+    states = np.empty((num_steps + 1, num_paths), dtype=int)
+    states[0] = start
+    for t in range(num_steps):
+        draw = rng.random(num_paths)[:, None]
+        states[t + 1] = (draw > ladder[states[t]]).sum(axis=1).clip(max=len(P) - 1)
+    return states

@@ -1,12 +1,53 @@
-"""The words every room shares: discounts and orders, and the rules they obey."""
+"""The words every room shares: discounts, orders, transitions, and the rules they obey."""
 
 from __future__ import annotations
 
 import math
 import operator
+from typing import Any, NamedTuple
 
 Order = int | float
 """The order K of an expansion: an integer 0, 1, 2, ... or ``math.inf``."""
+
+
+class Transition(NamedTuple):
+    """What a batch of N environments answers to N actions.
+
+    ``terminated``: the end is real, everything after it is worth 0.  ``truncated``: the future
+    was cut off, the successor's value stands in for it.  Both may be true: terminated wins.
+    """
+
+    next_obs: Any
+    """(N, ...) the TRUE successor, before any reset."""
+    reward: Any
+    """(N,) raw: never scaled, never topped up with a value."""
+    terminated: Any
+    """(N,) bool."""
+    truncated: Any
+    """(N,) bool."""
+    step: Any
+    """(N,) age of the state that was acted in: 0 for a reset state."""
+    obs: Any
+    """(N, ...) what to act on next: the successor, or a reset observation where one ended."""
+
+
+class Trajectory(NamedTuple):
+    """T steps of N environments, time first: what a rollout is made of."""
+
+    obs: Any
+    """(T, N, ...)."""
+    next_obs: Any
+    """(T, N, ...) the TRUE successors, before any reset."""
+    action: Any
+    """(T, N, ...) as the policy chose them, before any clipping by the environment."""
+    reward: Any
+    """(T, N) raw."""
+    terminated: Any
+    """(T, N) bool."""
+    truncated: Any
+    """(T, N) bool."""
+    step: Any
+    """(T, N) age inside the episode, carried across rollouts."""
 
 
 def check_discount(name: str, value: float, *, one_allowed: bool = False) -> float:

@@ -1,0 +1,48 @@
+"""The picture to look at before choosing an order for your own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gammaprime.figures.style import BLUE, Figure, caption, panels, save, style
+
+Curve = tuple[ArrayLike, ArrayLike, ArrayLike]
+"""Orders, estimate and standard error: what ``estimators.order_curve`` returns."""
+
+
+def plot_order_curve(curve: Curve, path: Path | str) -> list[Path]:
+    """The estimate of V_K by order with two standard errors, as PNG and SVG.
+
+    ``path`` names the picture, with or without a suffix; both files stand side by side.
+
+    Paper: fig:errors.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = path.stem if path.suffix in (".png", ".svg") else path.name
+    return save(plot(curve), path.parent, name)
+
+
+def plot(curve: Curve) -> Figure:
+    """The figure itself, for those who want to go on with it."""
+    orders, estimate, error = (np.asarray(part, dtype=np.float64) for part in curve)
+    with style():
+        figure, (axes,) = panels(1, 7.6, 5.0)
+        bars = {"color": BLUE, "marker": "o", "markersize": 4, "capsize": 3}
+        axes.errorbar(orders, estimate, yerr=2.0 * error, **bars)
+        axes.set(
+            title="What one more order changes, and how surely",
+            xlabel="order K",
+            ylabel=r"estimate of $V_K$ at episode starts",
+        )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        caption(
+            axes,
+            "Bars: two standard errors. Go up while the estimate still moves; once the moves that "
+            "are left are small beside the bars, a higher order changes nothing you could use.",
+            width=100,
+        )
+        return figure

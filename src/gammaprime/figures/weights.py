@@ -1,0 +1,103 @@
+"""Two pictures of discounting: the weight of a reward by order, and under the paper's window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gammaprime.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    YELLOW,
+    Axes,
+    Figure,
+    caption,
+    panels,
+    save,
+    style,
+)
+
+Array = NDArray[np.float64]
+SHADES = (BLUE, SKY, GREEN, YELLOW, ORANGE, PURPLE)
+
+
+def draw(
+    settings: Mapping[str, Any], data: Mapping[str, Array], folder: Path, name: str
+) -> list[Path]:
+    """Both pictures, each as PNG and SVG."""
+    return [
+        *save(plot_orders(settings, data), folder, f"{name}_by_order"),
+        *save(plot_window(settings, data), folder, f"{name}_window"),
+    ]
+
+
+def plot_orders(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
+    """w_K(t) for each order, from γ^t to γ'^t."""
+    with style():
+        figure, (axes,) = panels(1, 7.6, 5.0)
+        *finite, target = data["by_order"]
+        for i, (order, curve) in enumerate(zip(settings["orders"], finite, strict=True)):
+            label = f"K = {order}" if order else rf"K = 0, $\gamma^t$ (γ = {settings['gamma']:g})"
+            axes.plot(data["step"], curve, color=SHADES[i % len(SHADES)], label=label)
+        label = rf"K = ∞, $\gamma'^t$ (γ' = {settings['gamma_prime']:g})"
+        axes.plot(data["step"], target, "--", color=BLACK, label=label)
+        _label(axes, "Each order reaches further, up to the target discount", data)
+        caption(
+            axes,
+            "Order K follows the target as long as at most K jumps are likely, about "
+            f"{_steps_per_jump(settings):.0f} steps each, and then falls off like the base.",
+            width=100,
+        )
+        return figure
+
+
+def plot_window(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
+    """What a self-normalised window does to the weights, beside the first order it stands for."""
+    base, first, target = _curve(settings, data, 0), _curve(settings, data, 1), data["by_order"][-1]
+    window, lookahead = data["window"], settings["lookahead"]
+    factor = window[lookahead] / base[lookahead]
+    with style():
+        figure, (axes,) = panels(1, 7.6, 5.0)
+        axes.plot(data["step"], target, "--", color=BLACK, label=r"target, $\gamma'^t$")
+        axes.plot(data["step"], first, color=SKY, label=r"order 1, $w_1(t)$")
+        axes.plot(data["step"], base, color=BLUE, label=r"base, $\gamma^t$")
+        label = f"order 1 by a window of {lookahead} steps"
+        axes.plot(data["step"], window, color=ORANGE, label=label)
+        _label(
+            axes, f"A window of {lookahead} steps makes rewards larger, not the view longer", data
+        )
+        axes.set_xlim(0, min(600, data["step"][-1]))
+        caption(
+            axes,
+            f"From {lookahead} steps on, the windowed weight is {factor:.3f} times $\\gamma^t$: "
+            "the base, scaled. The scan over the whole trajectory (`expand`) gives $w_1$ itself.",
+            width=100,
+        )
+        return figure
+
+
+def _label(axes: Axes, title: str, data: Mapping[str, Array]) -> None:
+    axes.set(
+        title=title,
+        xlabel="steps ahead, t",
+        ylabel="weight of a reward t steps ahead",
+        xlim=(0, data["step"][-1]),
+        ylim=(0, None),
+    )
+    axes.legend(loc="upper right")
+
+
+def _curve(settings: Mapping[str, Any], data: Mapping[str, Array], order: int) -> Array:
+    return data["by_order"][list(settings["orders"]).index(order)]
+
+
+def _steps_per_jump(settings: Mapping[str, Any]) -> float:
+    return settings["gamma_prime"] / (settings["gamma_prime"] - settings["gamma"])

@@ -1,0 +1,110 @@
+"""From a TOML to checked settings: an experiment that ships with the package, or your own file.
+
+A spec has a ``title``, a ``kind`` (which code runs it) and a table of ``settings``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from gammaprime.suite import toy, weights
+
+KINDS = {"toy": toy, "weights": weights}
+"""Each kind is a module with frozen ``Settings`` and ``run(settings, report) -> arrays``."""
+
+Settings = toy.Settings | weights.Settings
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An experiment, ready to run."""
+
+    name: str
+    title: str
+    kind: str
+    settings: Settings
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What decides the numbers, and so the identity of a run; the title does not."""
+        return {"kind": self.kind, "settings": asdict(self.settings)}
+
+
+def shipped() -> list[str]:
+    """Names of the experiments in the package."""
+    files = resources.files("gammaprime.experiments").iterdir()
+    return sorted(Path(file.name).stem for file in files if file.name.endswith(".toml"))
+
+
+def load(name: str) -> Spec:
+    """The experiment of this name, or in this TOML file."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise FileNotFoundError(f"{name}: no such file")
+        return parse(path.read_text(encoding="utf-8"), path.stem, where=name)
+    names = shipped()
+    if name not in names:
+        raise ValueError(f"{unknown('experiment', name, names)} (a file's name ends in .toml)")
+    file = resources.files("gammaprime.experiments") / f"{name}.toml"
+    return parse(file.read_text(encoding="utf-8"), name, where=f"{name}.toml")
+
+
+def parse(text: str, name: str, where: str) -> Spec:
+    """The experiment written in this TOML; ``where`` it came from is told in errors."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{where}: not valid TOML: {error}") from None
+    try:
+        _check_keys(table, required=("title", "kind", "settings"))
+        if table["kind"] not in KINDS:
+            raise ValueError(unknown("kind", table["kind"], KINDS))
+        settings = _settings(KINDS[table["kind"]].Settings, table["settings"])
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return Spec(name, str(table["title"]), table["kind"], settings)
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> str:
+    """The message for a name that does not exist: the nearest one, or else all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names)}"
+    return f"unknown {what} {name!r}: {hint}"
+
+
+def _check_keys(table: Mapping[str, Any], required: Iterable[str]) -> None:
+    for key in table:
+        if key not in required:
+            raise ValueError(unknown("key", key, required))
+    for key in required:
+        if key not in table:
+            raise ValueError(f"key {key!r} is missing")
+
+
+def _settings(cls: type[Settings], table: Any) -> Settings:
+    """The dataclass from its table: every key there, no other, each of its type."""
+    if not isinstance(table, dict):
+        raise ValueError(f"settings={table!r}: must be a table")
+    _check_keys(table, required=[field.name for field in fields(cls)])
+    hints = get_type_hints(cls)
+    return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
+
+
+def _typed(key: str, value: Any, kind: Any) -> Any:
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise ValueError(f"{key}={value!r}: must be a list")
+        return tuple(_typed(f"{key}[{i}]", item, get_args(kind)[0]) for i, item in enumerate(value))
+    if kind is int and type(value) is int:
+        return value
+    if kind is float and type(value) in (int, float):
+        return float(value)
+    raise ValueError(f"{key}={value!r}: must be {'an integer' if kind is int else 'a number'}")

@@ -1,0 +1,29 @@
+"""What the README shows works as it stands there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[f"example-{i}" for i in range(len(BLOCKS))])
+def test_examples__run_as_printed(block, capsys):
+    exec(compile(block, "README.md", "exec"), {})
+
+
+def test_first_example__ends_at_the_value_that_is_judged(capsys):
+    exec(compile(BLOCKS[0], "README.md", "exec"), {})
+    away = [float(line.split()[2]) for line in capsys.readouterr().out.splitlines()]
+    assert away == sorted(away, reverse=True)
+    assert away[0] > 80
+    assert away[-1] == 0.0
+
+
+def test_links__lead_somewhere():
+    targets = re.findall(r"\]\((?!http)([^)#]+)", README)
+    assert targets
+    for target in targets:
+        assert (Path(__file__).parents[1] / target).exists(), target
