@@ -118,11 +118,18 @@ def test_inputs__are_left_as_they_were(batch):
     for order in (0, 3, math.inf):
         out = est.expand(*arrays, GAMMA, GAMMA_PRIME, order)
         assert not np.shares_memory(out, arrays[0])
+    out = est.expand_random(*arrays, GAMMA, GAMMA_PRIME, np.ones((0, 9, 6), dtype=int))
+    assert not np.shares_memory(out, arrays[0])
     est.expand_terms(*arrays, GAMMA, GAMMA_PRIME, 3)
     est.expand_window(*arrays, GAMMA, GAMMA_PRIME, 2, 3)
     est.discounted_return(*arrays, GAMMA)
     for array, before in zip(arrays, kept, strict=True):
         np.testing.assert_array_equal(array, before)
+
+
+def test_no_columns__give_no_columns():
+    empty = np.ones((4, 0))
+    assert est.gae(empty, empty, empty, empty, empty, 0.9, 0.5).shape == (4, 0)
 
 
 def test_anything_may_follow_time(batch):

@@ -145,9 +145,7 @@ def test_no_discount__one_stuck_state_is_enough():
     cycle = np.zeros((4, 4))
     cycle[0, [1, 3]] = 0.5
     cycle[1, 2] = cycle[2, 1] = cycle[3, 3] = 1.0
-    with pytest.raises(
-        ValueError, match=r"from state 1 no absorbing state .*2 such"
-    ):
+    with pytest.raises(ValueError, match=r"from state 1 no absorbing state .*2 such"):
         tabular.solve_value(cycle, np.zeros(4), 1.0)
     with pytest.raises(AssertionError, match="set up"):  # absorbs: passes the checks
         tabular.solve_value(stuck, np.zeros(3), 1.0)

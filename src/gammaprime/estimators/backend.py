@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 
 Array = Any
 """A NumPy, JAX or torch array."""
+
+Algebra = Callable[..., tuple[Array, Array]]
 
 
 def discounted_sum(x: Array, decay: Array | float) -> Array:
@@ -32,19 +35,40 @@ def discounted_sum(x: Array, decay: Array | float) -> Array:
     if decay.ndim and decay.shape != x.shape:
         shapes = tuple(decay.shape), tuple(x.shape)
         raise ValueError("decay has shape {}: must be one number or {}, as x".format(*shapes))
-    decay = xp.broadcast_to(decay, x.shape)
+    if not decay.ndim:
+        decay = xp.zeros_like(x) + decay
     if compat.is_jax_array(x):
         return _jax_scan()(x, decay)
     return _torch_scan(x, decay) if compat.is_torch_array(x) else _numpy_scan(x, decay)
 
 
+def discounted_sum_of(algebra: Algebra, *arrays: Array) -> Array:
+    """`discounted_sum` of (x, decay) = algebra(*arrays), which must work entry by entry.
+
+    Where JAX traces, the algebra runs inside the scan, one row at a time: x and decay are
+    never written to memory, which is a tenth of the time of a wide `gae`.
+
+    Shapes: all (T, ...) -> (T, ...).
+    """
+    if not is_traced(*arrays):
+        return discounted_sum(*algebra(*arrays))
+    import jax
+
+    def step(following: Array, row: tuple[Array, ...]) -> tuple[Array, Array]:
+        x, decay = algebra(*row)
+        total = x + decay * following
+        return total, total
+
+    return jax.lax.scan(step, jax.numpy.zeros_like(arrays[0][0]), arrays, reverse=True)[1]
+
+
 def _numpy_scan(x: Array, decay: Array) -> Array:
-    total = x.copy()
-    rows = list(total.reshape(len(total), -1))
+    total, flat = x.copy(), (len(x), math.prod(x.shape[1:]))
+    rows = list(total.reshape(flat))
     following = rows.pop()
     product = np.empty_like(following)
-    decays = list(decay.reshape(len(decay), -1))[-2::-1]
-    # Positional out: on short rows the keyword costs as much as the arithmetic.
+    decays = list(decay.reshape(flat))[-2::-1]
+    # Positional out: on short rows the cost of the keyword itself shows.
     for row, factor in zip(reversed(rows), decays, strict=True):
         np.multiply(factor, following, product)
         np.add(row, product, row)

@@ -10,14 +10,17 @@ import numpy as np
 
 from gammaprime.estimators.backend import Array, any_seen, as_array, float_dtype, namespace
 
+MAY_BE_NONE = ("next_value", "baseline")
+
 
 def as_floats(xp: Any, **arrays: Any) -> list[Array]:
     """The arrays as floats of one library, dtype and shape (T, ...), in the order given.
 
-    The first one names the shape that the others must have.  Values are left alone, and an
-    array that is None stays None.
+    The first one names the shape that the others must have.  Values are left alone, and None
+    stays None where it has a meaning.
     """
-    given = {name: as_array(xp, name, x) for name, x in arrays.items() if x is not None}
+    missing = {name for name in MAY_BE_NONE if arrays.get(name) is None}
+    given = {name: as_array(xp, name, x) for name, x in arrays.items() if name not in missing}
     check_shapes(**given)
     dtype = float_dtype(xp, *given.values())
     floats = {name: xp.astype(array, dtype, copy=False) for name, array in given.items()}

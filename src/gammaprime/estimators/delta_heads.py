@@ -121,7 +121,9 @@ def _advantage(
     reward: Array, value: Array, future: Array, ends: Ends, gamma: float, lam: float
 ) -> Array:
     """`gae` without its checks: λ_z may exceed 1, only γ_z λ_z may not."""
-    return discounted_sum(reward + gamma * future - value, stop_at(ends, gamma * lam, reward))
+    return discounted_sum(
+        reward + gamma * future - value, stop_at(ends.either, gamma * lam, reward)
+    )
 
 
 def _check_gammas(gammas: Sequence[float]) -> list[float]:

@@ -64,6 +64,6 @@ def next_index(x: Array, after: Array, ends: Ends) -> Array:
     return xp.where(ends.either, after, xp.concat([x[1:], x[-1:]]))
 
 
-def stop_at(ends: Ends, decay: float, like: Array) -> Array:
+def stop_at(ended: Array, decay: float, like: Array) -> Array:
     """The decay, but 0 at ends.  Shapes: (T, ...) -> (T, ...)."""
-    return decay * namespace(like).astype(~ends.either, like.dtype)
+    return decay * namespace(like).astype(~ended, like.dtype)

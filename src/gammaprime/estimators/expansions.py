@@ -46,7 +46,7 @@ def expand_terms(
     order = int(check_order(order, infinite_allowed=False))
     ends, base, boot, death = _checked(base, next_value, terminated, truncated, tail, survival)
     ratio, after = _after_cut(boot, gamma, gamma_prime, death)
-    terms, decay = [base], stop_at(ends, gamma, base)
+    terms, decay = [base], stop_at(ends.either, gamma, base)
     for _ in range(order):
         reward = (gamma_prime - gamma) * next_index(terms[-1], after, ends)
         terms.append(discounted_sum(reward, decay))
@@ -83,7 +83,7 @@ def expand(
     if math.isinf(order):
         return _expand_fully(base, boot, ends, gamma, gamma_prime, death)
     ratio, after = _after_cut(boot, gamma, gamma_prime, death)
-    total, decay, tail_sum = base, stop_at(ends, gamma, base), 1.0
+    total, decay, tail_sum = base, stop_at(ends.either, gamma, base), 1.0
     # Horner's rule, y + M(y + M(y + …)), in place where the library can: the fewer arrays are
     # alive, the more of their memory stays in the cache and with the allocator.
     for _ in range(int(order)):
@@ -115,7 +115,7 @@ def _expand_fully(
     """
     boot /= _check_lost(1.0 - gamma_prime + gamma_prime * death, ends)
     reward = (gamma_prime - gamma) * next_index(base, boot, ends)
-    return base + discounted_sum(reward, stop_at(ends, gamma_prime, base))
+    return base + discounted_sum(reward, stop_at(ends.either, gamma_prime, base))
 
 
 def _check_lost(lost: Any, ends: Ends) -> Any:
@@ -156,6 +156,7 @@ def _checked(
 def _death_rate(ends: Ends, base: Array) -> Any:
     """Terminations over steps, truncations not counted; in float64 unless traced."""
     xp = namespace(base)
-    deaths = xp.sum(xp.astype(ends.terminated, xp.int32))
+    # Flattened first: XLA sums one long axis faster than several.
+    deaths = xp.sum(xp.astype(xp.reshape(ends.terminated, (-1,)), xp.int32))
     count = xp.astype(deaths, base.dtype) if is_traced(deaths) else int(deaths)
     return count / math.prod(base.shape)

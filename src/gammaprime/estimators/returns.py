@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gammaprime.estimators.backend import Array, discounted_sum, namespace
+from gammaprime.estimators.backend import Array, discounted_sum, discounted_sum_of, namespace
 from gammaprime.estimators.checks import check_finite, check_fraction
 from gammaprime.estimators.ends import as_batch, stop_at, where_read
 from gammaprime.types import check_discount
@@ -31,7 +31,7 @@ def discounted_return(
     )
     check_finite(reward=reward)
     paid = reward + gamma * where_read(next_value, ends.cut, reward)
-    return discounted_sum(paid, stop_at(ends, gamma, reward))
+    return discounted_sum(paid, stop_at(ends.either, gamma, reward))
 
 
 def lambda_return(
@@ -59,7 +59,7 @@ def lambda_return(
     check_finite(reward=reward)
     future = where_read(next_value, ~ends.terminated, reward)
     seen = namespace(reward).where(ends.cut, future, (1.0 - lam) * future)
-    return discounted_sum(reward + gamma * seen, stop_at(ends, gamma * lam, reward))
+    return discounted_sum(reward + gamma * seen, stop_at(ends.either, gamma * lam, reward))
 
 
 def gae(
@@ -86,8 +86,12 @@ def gae(
         terminated, truncated, reward=reward, value=value, next_value=next_value
     )
     check_finite(reward=reward, value=value)
-    surprise = reward + gamma * where_read(next_value, ~ends.terminated, reward) - value
-    return discounted_sum(surprise, stop_at(ends, gamma * lam, reward))
+    future = where_read(next_value, ~ends.terminated, reward)
+
+    def surprise(reward: Array, value: Array, future: Array, ended: Array) -> tuple[Array, Array]:
+        return reward + gamma * future - value, stop_at(ended, gamma * lam, reward)
+
+    return discounted_sum_of(surprise, reward, value, future, ends.either)
 
 
 def _check_scalars(gamma: float, lam: float) -> tuple[float, float]:

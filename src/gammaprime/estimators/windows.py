@@ -93,12 +93,11 @@ def expand_random(
     check_finite(base=base)
     c = taylor_ratio(gamma, gamma_prime)
     left, after = _until_end(where_read(next_value, ends.cut, base), ends)
-    num_steps = base.shape[0]
-    row = xp.reshape(xp.arange(num_steps), (num_steps,) + (1,) * (base.ndim - 1))
-    total, time = base, xp.zeros_like(left)
+    row = xp.cumulative_sum(xp.ones_like(left), axis=0) - 1
+    total, time = xp.astype(base, base.dtype, copy=True), xp.zeros_like(left)
     for k in range(order):
-        # Beyond num_steps every path has ended: the minimum keeps long jumps from overflowing.
-        jump = xp.minimum(jumps[k], xp.full_like(jumps[k], num_steps))
+        # After T steps every path has ended: the minimum keeps long jumps from overflowing.
+        jump = xp.minimum(jumps[k], xp.full_like(jumps[k], base.shape[0]))
         time = time + xp.astype(jump, left.dtype)
         index = row + xp.where(time <= left, time, 0)
         seen = xp.take_along_axis(base, index, axis=0)
@@ -110,9 +109,9 @@ def _until_end(boot: Array, ends: Ends) -> tuple[Array, Array]:
     """The number of rows left in each row's segment, and the value that follows the last."""
     xp = namespace(boot)
     wide = xp.zeros_like(boot, dtype=float_dtype(xp))
-    going = stop_at(ends, 1.0, wide)
+    going = stop_at(ends.either, 1.0, wide)
     left = xp.astype(discounted_sum(going, going), xp.asarray(0).dtype)
-    return left, discounted_sum(boot, stop_at(ends, 1.0, boot))
+    return left, discounted_sum(boot, stop_at(ends.either, 1.0, boot))
 
 
 def sample_jumps(
