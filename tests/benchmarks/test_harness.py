@@ -241,7 +241,7 @@ def test_registry__names_are_unique():
 
 
 @pytest.mark.parametrize(
-    "peer", [estimators.rlax_gae, estimators.rlax_gae_from_flags, estimators.rollout_buffer]
+    "peer", [estimators.rlax_gae, estimators.rlax_gae_ready, estimators.rollout_buffer]
 )
 def test_peers__that_are_not_installed_say_so_before_anything_is_timed(peer, monkeypatch):
     for package in ("rlax", "stable_baselines3"):

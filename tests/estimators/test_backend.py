@@ -1,8 +1,6 @@
 """What the array libraries have in common: gradients, mixtures of kinds, tracing, absence."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -72,29 +70,6 @@ def test_constants_under_jit__are_not_looked_at(batch):
     y = est.discounted_return(batch.reward, *batch.ends, GAMMA)
     expected = est.expand(y, *batch.ends, GAMMA, 1.0, math.inf)
     assert_allclose(scaled(1.0), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_import_and_use__need_numpy_and_scipy_alone():
-    """With jax and torch out of reach every name is there and works on lists."""
-    program = """
-import importlib.abc, sys
-class Absent(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.split(".")[0] in ("jax", "torch"):
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Absent())
-import gammaprime.estimators as est
-assert all(callable(vars(est)[name]) for name in est.__all__)
-y = est.discounted_return([1, 0, 2], None, [0, 0, 1], [0, 0, 0], 0.5)
-assert y.tolist() == [1.5, 1.0, 2.0], y
-assert est.expand(y, None, [0, 0, 1], [0, 0, 0], 0.5, 1.0, float("inf")).tolist() == [3, 2, 2]
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
-
-
-def test_import__brings_in_neither_jax_nor_torch():
-    program = "import sys, gammaprime.estimators; assert not {'jax', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
 def test_integers_and_flags__are_promoted_to_the_default_float():
