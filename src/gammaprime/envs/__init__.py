@@ -1,0 +1,112 @@
+"""Environments: one contract for MuJoCo, PyBullet, Gymnasium, finite MDPs and probes.
+
+Nothing here imports a simulator before it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from gammaprime.envs.contract import Box, Discrete, Snapshot, VecEnv, check_positive
+from gammaprime.envs.finite import FiniteEnv
+from gammaprime.envs.mujoco_tasks import TASKS as _MUJOCO_TASKS
+from gammaprime.envs.wrappers import TimeFeature
+from gammaprime.types import Transition
+
+__all__ = [
+    "BULLET_TASKS",
+    "MUJOCO_TASKS",
+    "Box",
+    "Discrete",
+    "FiniteEnv",
+    "Snapshot",
+    "TimeFeature",
+    "Transition",
+    "VecEnv",
+    "make",
+]
+
+MUJOCO_TASKS = tuple(_MUJOCO_TASKS)
+"""Stepped as one batch, resumed exactly."""
+BULLET_TASKS = (
+    "HalfCheetahBulletEnv-v0",
+    "AntBulletEnv-v0",
+    "Walker2DBulletEnv-v0",
+    "HopperBulletEnv-v0",
+)
+"""Resumed exactly, by replay."""
+
+
+def make(
+    task: str | Callable[[], Any] | Sequence[Callable[[], Any]] | Any,
+    num_envs: int = 1,
+    *,
+    time_limit: int | None = None,
+    stagger: bool = False,
+    time_feature: bool = False,
+) -> VecEnv:
+    """N environments of a task, by the adapter that suits it best.
+
+    task: an id (a MuJoCo, a PyBullet or any other registered Gymnasium id), a constructor of a
+    Gymnasium environment, a list of N constructors, or one Gymnasium environment.
+    time_limit: where episodes are truncated, the task's own limit by default.
+    stagger: cut the first episodes early, so that the rows do not share one age (see ``Ages``).
+    time_feature: show the age to the agent and make the limit terminal (see ``TimeFeature``).
+    """
+    check_positive("num_envs", num_envs)
+    if time_limit is not None:
+        check_positive("time_limit", time_limit)
+    if isinstance(task, str):
+        env = _make_id(task, num_envs, time_limit, stagger)
+    else:
+        env = _make_object(task, num_envs, time_limit, stagger)
+    if time_feature:
+        return TimeFeature(env)
+    return env
+
+
+def _make_id(task: str, num_envs: int, time_limit: int | None, stagger: bool) -> VecEnv:
+    if task in MUJOCO_TASKS:
+        from gammaprime.envs.mujoco import MujocoEnv
+
+        return MujocoEnv(task, num_envs, time_limit=time_limit, stagger=stagger)
+    from gammaprime.envs.gym import GymEnv, registered, registered_ids
+
+    adapter = GymEnv
+    if "BulletEnv-" in task:
+        from gammaprime.envs.bullet import BulletEnv
+
+        adapter = BulletEnv if task in BULLET_TASKS else GymEnv
+    if ":" not in task and task not in registered_ids():
+        raise ValueError(f"task={task!r}: {_suggest(task, registered_ids())}")
+    return adapter([registered(task, time_limit)] * num_envs, stagger=stagger)
+
+
+def _suggest(task: str, registered_ids: Sequence[str]) -> str:
+    names = {name.lower(): name for name in (*registered_ids, *BULLET_TASKS, *MUJOCO_TASKS)}
+    nearest = [names[name] for name in get_close_matches(task.lower(), names, 3)]
+    if nearest:
+        return f"no such task; did you mean {', '.join(nearest)}?"
+    return "no such task; it must be registered with Gymnasium"
+
+
+def _make_object(task: Any, num_envs: int, time_limit: int | None, stagger: bool) -> VecEnv:
+    from gammaprime.envs.gym import GymEnv, is_environment
+
+    if is_environment(task):
+        if num_envs != 1:
+            raise ValueError(f"num_envs={num_envs!r}: one environment object is one row")
+        constructors = [lambda: task]
+    elif callable(task):
+        constructors = [task] * num_envs
+    elif isinstance(task, list | tuple) and task and all(callable(item) for item in task):
+        if num_envs not in (1, len(task)):
+            raise ValueError(f"num_envs={num_envs!r}: the list holds {len(task)} constructors")
+        constructors = list(task)
+    else:
+        raise ValueError(
+            f"task={task!r}: must be an id, a Gymnasium environment or constructors of them"
+        )
+    return GymEnv(constructors, time_limit=time_limit, stagger=stagger)
