@@ -1,27 +1,18 @@
 """docs/errata.md is whole: ids are unique, named tests exist, and nothing cites a missing row."""
 
 import ast
-import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from paper_tool import make_map
+
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| ([SPT]\d+) \|(.*)\|$", re.MULTILINE)
 SHOWN_BY = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 TO_COME = {"later: agents"}
-
-
-def load_tool():
-    spec = importlib.util.spec_from_file_location("make_map", ROOT / "docs/paper/make_map.py")
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return tool
-
-
-make_map = load_tool()
 
 
 def rows(text):

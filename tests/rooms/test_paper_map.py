@@ -1,11 +1,12 @@
 """The executable paper is whole: every label has what its status promises, and the map shows it."""
 
 import ast
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+
+from paper_tool import make_map
 
 ROOT = Path(__file__).resolve().parents[2]
 THEORY = ROOT / "docs/theory.md"
@@ -23,16 +24,6 @@ KINDS = {
 }
 BUILT = {"tabular", "estimators", "suite"}
 TO_COME = {"agents", "envs", "train", "experiments", "figures", "integrations"}
-
-
-def load_tool():
-    spec = importlib.util.spec_from_file_location("make_map", ROOT / "docs/paper/make_map.py")
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return tool
-
-
-make_map = load_tool()
 LABELS = make_map.load_labels()
 
 
