@@ -57,7 +57,7 @@ def run(code):
 def test_importing_the_room__imports_no_simulator():
     code = """
 import sys
-import gammaprime.envs, gammaprime.envs.probes, gammaprime.envs.statistics
+import gammaprime.envs, gammaprime.envs.probes
 env = gammaprime.envs.probes.constant_reward().env(2)
 env.reset(0)
 print(sorted({"gymnasium", "mujoco", "pybullet", "jax"} & set(sys.modules)))
