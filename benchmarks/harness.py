@@ -47,7 +47,10 @@ ONE_THREAD = {
     "JAX_PLATFORMS": "cpu",
 }
 
-REPORTED = ("gammaprime", "numpy", "scipy", "jax", "torch", "rlax", "stable-baselines3")
+REPORTED = (
+    *("gammaprime", "numpy", "scipy", "jax", "torch", "mujoco", "gymnasium"),
+    *("rlax", "stable-baselines3", "sbx-rl"),
+)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from benchmarks import estimators, start_up, tabular
+from benchmarks import (
+    estimators,
+    on_policy,
+    on_policy_peers,
+    on_policy_slots,
+    start_up,
+    tabular,
+)
 from benchmarks.harness import Contest, Measurement
 
+MODULES = (start_up, tabular, estimators, on_policy, on_policy_slots, on_policy_peers)
+
 CONTESTS: dict[str, Contest | Measurement] = {
-    contest.name: contest
-    for module in (start_up, tabular, estimators)
-    for contest in module.CONTESTS
+    contest.name: contest for module in MODULES for contest in module.CONTESTS
 }

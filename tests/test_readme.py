@@ -10,7 +10,8 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.D
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"example-{i}" for i in range(len(BLOCKS))])
-def test_examples__run_as_printed(block, capsys):
+def test_examples__run_as_printed(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
 
 

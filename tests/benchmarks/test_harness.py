@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import estimators, harness, registry, start_up, tabular
+from benchmarks import estimators, harness, registry, tabular
 
 
 class FakeTime:
@@ -237,7 +237,7 @@ def test_run_apart__threads_are_limited_before_the_worker_starts(monkeypatch, tm
 
 
 def test_registry__names_are_unique():
-    assert len(registry.CONTESTS) == sum(len(m.CONTESTS) for m in (estimators, start_up, tabular))
+    assert len(registry.CONTESTS) == sum(len(m.CONTESTS) for m in registry.MODULES)
 
 
 @pytest.mark.parametrize(

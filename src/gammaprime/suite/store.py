@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,10 @@ import scipy
 from numpy.typing import NDArray
 
 import gammaprime
+from gammaprime.suite.files import from_json as _from_json
+from gammaprime.suite.files import remove_leftovers
+from gammaprime.suite.files import to_json as _to_json
+from gammaprime.suite.files import write_whole as _write
 
 Config = Mapping[str, Any]
 Data = Mapping[str, NDArray[Any]]
@@ -58,8 +61,8 @@ def begin(path: Path, config: Config, manifest: Config) -> None:
     _check_owner(path, config)
     path.mkdir(parents=True, exist_ok=True)
     (path / "done").unlink(missing_ok=True)
-    for stale in [path / "data.npz", *path.glob(".*.tmp")]:
-        stale.unlink(missing_ok=True)
+    (path / "data.npz").unlink(missing_ok=True)
+    remove_leftovers(path)
     _write(path / "config.json", _to_json(config))
     _write(path / "manifest.json", _to_json(manifest))
 
@@ -95,7 +98,7 @@ def manifest(command: Sequence[str], config: Config) -> dict[str, Any]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "platform": platform.platform(),
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "command": list(command),
         "seed": config["settings"].get("seed"),
     }
@@ -110,36 +113,8 @@ def _check_owner(path: Path, config: Config) -> None:
         raise ValueError(f"{path}: is not a run directory (it has no config.json)")
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All of the file or nothing of it, whenever the machine stops."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _to_json(value: Config, indent: int | None = 2) -> bytes:
-    return (json.dumps(value, sort_keys=True, indent=indent) + "\n").encode()
-
-
-def _from_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path}: not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: must be a JSON object")
-    return value
-
-
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor by its name, as far as the system tells it."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
         for line in info.read_text(errors="replace").splitlines():

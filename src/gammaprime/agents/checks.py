@@ -1,0 +1,34 @@
+"""What settings may be: refused where they are made, so that no run starts on a wrong one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gammaprime.estimators.checks import check_count
+
+
+def check_positive(name: str, value: float, *, zero_allowed: bool = False) -> float:
+    """The number as a float, if it is finite and above 0, or at 0 where that is allowed."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (0.0 < number < math.inf or (zero_allowed and number == 0.0)):
+        raise ValueError(f"{name}={value!r}: must be finite and {'>=' if zero_allowed else '>'} 0")
+    return number
+
+
+def check_sizes(name: str, value: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of hidden layers as a tuple: a list comes from a file, and cannot be hashed."""
+    if not isinstance(value, tuple | list):
+        raise ValueError(f"{name}={value!r}: must be the sizes of the hidden layers, or ()")
+    return tuple(check_count(f"{name}[{i}]", size) for i, size in enumerate(value))
+
+
+def check_divides(name: str, minibatches: int, batch_size: int) -> None:
+    """Minibatches must all have the same size."""
+    if batch_size % check_count(name, minibatches):
+        raise ValueError(
+            f"{name}={minibatches!r}: must divide num_envs*num_steps={batch_size} samples"
+        )

@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM, heard between two updates instead of inside one."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+HEARD = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run that was asked to stop, has saved its state and can be resumed."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
+
+
+class Interrupts:
+    """While it is entered, the first signal only asks to stop; a second Ctrl-C stops at once."""
+
+    def __init__(self, active: bool) -> None:
+        self.asked: int | None = None
+        self._active = active
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        # Python hears signals in its main thread alone, and lets nobody else say how.
+        if self._active and threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._hear) for number in HEARD}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.asked is None:
+            sys.stderr.write("\nstopping after this update (Ctrl-C again: at once)\n")
+        self.asked = number

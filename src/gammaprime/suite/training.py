@@ -1,0 +1,261 @@
+"""Training runs that can be interrupted, resumed exactly, watched and loaded.
+
+    config.json, manifest.json      what decides the numbers, and where they come from
+    metrics.jsonl, wall_clock.jsonl, tensorboard/
+    checkpoints/                    the last two states
+    policy.npz                      the newest policy, for `gammaprime.acting.Policy.load`
+    breakdown/                      what a run broke on, if it did
+    done                            written last
+
+A run goes on from its newest checkpoint, after its metrics were cut back to what they were at
+that moment: killed at whatever point, it ends with the metrics and parameters of a run that was
+never disturbed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gammaprime.acting import Policy
+from gammaprime.agents.on_policy import OnPolicy
+from gammaprime.envs.contract import Box
+from gammaprime.suite import checkpoint, folders, machine
+from gammaprime.suite.interrupts import Interrupted, Interrupts
+from gammaprime.suite.metrics import (
+    METRICS,
+    Board,
+    Lines,
+    Recent,
+    Row,
+    evaluation_row,
+    read_rows,
+    training_row,
+)
+from gammaprime.suite.options import Protocol, Upkeep, agent_from, from_table
+from gammaprime.suite.setup import Setup, Task
+from gammaprime.suite.threads import start_jax
+from gammaprime.train.loop import OnPolicyLoop
+from gammaprime.train.rollout import BreakdownError
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a callback is told after each update."""
+
+    steps: int
+    total_steps: int
+    row: Row
+    """The line of metrics.jsonl."""
+    clock: Row
+    """The line of wall_clock.jsonl."""
+
+
+class Callback:
+    """Watches a run; override what you need."""
+
+    def on_update(self, update: Update) -> bool | None:
+        """After each update; return False to stop the run, which can be resumed."""
+
+    def on_evaluation(self, update: Update) -> None:
+        """After an update that was followed by an evaluation, before ``on_update``."""
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run as `train` leaves it."""
+
+    path: Path | None
+    steps: int
+    done: bool
+    """False where a callback stopped it."""
+    policy: Policy
+    rows: list[Row]
+    """The lines of metrics.jsonl."""
+
+
+def train(
+    agent: OnPolicy,
+    env_or_task: Task,
+    steps: float,
+    seed: int = 0,
+    out: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    protocol: Protocol | None = None,
+    upkeep: Upkeep | None = None,
+) -> TrainingRun:
+    """Train an agent for so many environment steps, or go on where the run in ``out`` stopped.
+
+    env_or_task: a task's name, a constructor of Gymnasium environments, or an environment, which
+    is then not evaluated.  out: the folder of the run; None keeps everything in memory.
+    Ctrl-C and SIGTERM save and raise `Interrupted`.  JAX is given one thread, unless the process
+    has used it before: then it keeps those it has, and other bits may follow.
+    """
+    start_jax()
+    setup = Setup(agent, env_or_task, steps, seed, protocol or Protocol())
+    upkeep = upkeep or Upkeep()
+    try:
+        if out is None:
+            return Session(setup, None, upkeep).run(callbacks)
+        path = Path(out)
+        resumed = {"resume": "exact" if setup.env.exact_resume else "statistical"}
+        with folders.claim(path, setup.config, machine.manifest(setup.config) | resumed):
+            if (path / "done").is_file():
+                return finished(path)
+            return Session(setup, path, upkeep).run(callbacks)
+    finally:
+        setup.close()
+
+
+def resume(
+    path: Path, callbacks: Sequence[Callback] = (), upkeep: Upkeep | None = None
+) -> TrainingRun:
+    """Go on with the run in a folder, as its config.json describes it."""
+    settings = folders.read_settings(path)
+    if not isinstance(settings["task"], str):
+        raise ValueError(f"{path}: was trained on an object; call train() with it again")
+    return train(
+        agent_from(settings["agent"]),
+        settings["task"],
+        settings["steps"],
+        settings["seed"],
+        path,
+        callbacks,
+        from_table(Protocol, settings["protocol"]),
+        upkeep,
+    )
+
+
+def finished(path: Path) -> TrainingRun:
+    """A run that is done, as it was stored."""
+    rows = read_rows(path / METRICS)
+    return TrainingRun(path, rows[-1]["time/total_timesteps"], True, Policy.load(path), rows)
+
+
+class Session:
+    """One process's share of a run: from its newest checkpoint to its end, or to a signal."""
+
+    def __init__(self, setup: Setup, path: Path | None, upkeep: Upkeep) -> None:
+        self.setup, self.path, self.upkeep = setup, path, upkeep
+        self.loop = OnPolicyLoop(setup.agent, setup.env, setup.steps, setup.seed, setup.gamma_prime)
+        self.recent = Recent()
+        self.lines = self._restore() if path is not None else Lines(None)
+        self._board: Board | None = None
+        self._saved_at, self._saved_step = time.monotonic(), self.loop.steps
+
+    def _restore(self) -> Lines:
+        """The loop, and the metrics, as they were at the newest checkpoint."""
+        folder = self.path / folders.CHECKPOINTS
+        saved = checkpoint.load(folder)
+        if saved is None:
+            return Lines(self.path)
+        lines = Lines.reopen(self.path, saved.metrics_bytes)
+        self.loop.restore(saved.arrays)
+        self.recent.restore(saved.arrays)
+        checkpoint.set_aside(folder, saved.step)
+        return lines
+
+    def run(self, callbacks: Sequence[Callback]) -> TrainingRun:
+        """Train until all steps are done or a callback or a signal stops it."""
+        stopped = False
+        with Interrupts(active=self.path is not None) as interrupts:
+            try:
+                while not (self.loop.done or stopped):
+                    update = self._advance()
+                    stopped = not _tell(callbacks, update)
+                    self._save(now=stopped or self.loop.done or interrupts.asked is not None)
+                    if interrupts.asked is not None and not self.loop.done:
+                        raise Interrupted(interrupts.asked, self._farewell())
+            except OSError as error:
+                raise self._explain(error) from error
+            finally:
+                self._close()
+            return self._end()
+
+    def _advance(self) -> Update:
+        started = time.monotonic()
+        loop, before = self.loop, self.loop.steps
+        try:
+            progress = loop.advance()
+        except BreakdownError as broken:
+            raise self._keep(broken) from broken
+        row = training_row(progress, self.recent.add(progress.episodes))
+        if self.setup.is_due(before, loop.steps, loop.done):
+            actor = loop.agent.actor(loop.state)
+            row |= evaluation_row(self.setup.evaluate(actor, loop.steps))
+        clock = self.lines.append(row, time.monotonic() - started)
+        if self.path is not None and self.upkeep.tensorboard:
+            self._board = self._board or Board(self.path, before)
+            self._board.write(row | clock, loop.steps)
+        return Update(loop.steps, loop.num_updates * loop.agent.batch_size, row, clock)
+
+    def _save(self, now: bool) -> None:
+        """A checkpoint and the policy, when it is time."""
+        waited = time.monotonic() - self._saved_at
+        if self.path is None or not (now or waited >= self.upkeep.checkpoint_seconds):
+            return
+        self.lines.sync()
+        arrays = self.loop.snapshot() | self.recent.snapshot()
+        taken = checkpoint.Checkpoint(self.loop.steps, self.lines.num_bytes, arrays)
+        checkpoint.save(self.path / folders.CHECKPOINTS, taken)
+        folders.write_policy(self.path, self._policy())
+        self._saved_at, self._saved_step = time.monotonic(), self.loop.steps
+
+    def _policy(self) -> Policy:
+        space = self.loop.env.action
+        low, high = (space.low, space.high) if isinstance(space, Box) else (None, None)
+        return Policy(self.loop.agent.actor(self.loop.state), low, high)
+
+    def _end(self) -> TrainingRun:
+        if self.path is not None and self.loop.done:
+            # Killed between the last checkpoint and here, a run comes back to this line.
+            folders.write_policy(self.path, self._policy())
+            folders.finish(self.path, self.lines.seconds)
+        return TrainingRun(
+            self.path, self.loop.steps, self.loop.done, self._policy(), self.lines.rows
+        )
+
+    def _close(self) -> None:
+        self.lines.close()
+        if self._board is not None:
+            self._board.close()
+
+    def _keep(self, broken: BreakdownError) -> BreakdownError:
+        """The same breakdown, told with where to look and how to see it again."""
+        if self.path is None:
+            return broken
+        about = {"message": str(broken), "step": self.loop.steps, "config": self.setup.config}
+        folder = folders.write_breakdown(self.path, about, broken.arrays)
+        saved = f"step {self._saved_step}" if self._saved_step else "the start"
+        message = (
+            f"{broken} (update {self.loop.state.num_updates + 1}, after {self.loop.steps} steps); "
+            f"what it broke on is in {folder}; from {saved} it happens again with: "
+            f"gammaprime resume {self.path}"
+        )
+        return BreakdownError(message, broken.arrays)
+
+    def _farewell(self) -> str:
+        exact = self.setup.env.exact_resume
+        return (
+            f"stopped and saved at step {self.loop.steps} of {self.setup.steps}; "
+            f"go on with: gammaprime resume {self.path}"
+            f"{'' if exact else ' (in new episodes: those of this task cannot be saved)'}"
+        )
+
+    def _explain(self, error: OSError) -> OSError:
+        """What failed, and that nothing but the time since the last checkpoint is lost."""
+        saved = f"the checkpoint at step {self._saved_step}" if self._saved_step else "the folder"
+        return OSError(
+            f"{error}; {saved} is whole; when this is mended: gammaprime resume {self.path}"
+        )
+
+
+def _tell(callbacks: Sequence[Callback], update: Update) -> bool:
+    """Whether every callback, all of which are asked, wants the run to go on."""
+    if "eval/episodes" in update.row:
+        for callback in callbacks:
+            callback.on_evaluation(update)
+    answers = [callback.on_update(update) for callback in callbacks]
+    return all(answer is not False for answer in answers)

@@ -1,0 +1,192 @@
+"""Training runs that die, are stopped, break down or are refused: what is left of them."""
+
+import errno
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+
+from gammaprime.envs import mujoco
+from gammaprime.suite import checkpoint
+from gammaprime.suite.files import from_json
+from gammaprime.suite.interrupts import Interrupted
+from gammaprime.suite.options import Upkeep
+from gammaprime.suite.training import Callback, train
+from gammaprime.train.rollout import BreakdownError
+from suite.training_runs import AGENT, EVERY_UPDATE, PROTOCOL, STEPS, TASK, StopAt, fingerprint, run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("runs") / "undisturbed")
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("lets_through", [0, 1, 2, 3, 5, 8, 9, 13, 21, 34, 55, 89])
+def test_death_at_any_write__is_resumed_to_the_same_bits(
+    undisturbed, tmp_path, monkeypatch, lets_through
+):
+    left = [lets_through]
+
+    def dying(function):
+        def call(*args):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return function(*args)
+
+        return call
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", dying(os.fsync))
+        patch.setattr(Path, "replace", dying(Path.replace))
+        with pytest.raises(Killed):
+            run(out)
+    # A process that dies in the middle of a line leaves half of it.
+    if (out / "metrics.jsonl").exists():
+        with (out / "metrics.jsonl").open("ab") as file:
+            file.write(b'{"time/total_timesteps": 9')
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+    assert (out / "done").is_file()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal__saves_and_shows_how_to_go_on(undisturbed, tmp_path, number):
+    class Send(Callback):
+        def on_update(self, update):
+            if update.steps == 96:
+                os.kill(os.getpid(), number)
+
+    out = tmp_path / "run"
+    with pytest.raises(Interrupted, match=f"saved at step 96 .*gammaprime resume {out}") as stop:
+        run(out, [Send()], upkeep=Upkeep(checkpoint_seconds=1e9, tensorboard=False))
+    assert stop.value.exit_code == 128 + number
+    assert checkpoint.load(out / "checkpoints").step == 96
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_full_disk__is_reported_and_the_last_checkpoint_goes_on(undisturbed, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    save, saved = checkpoint.save, []
+
+    def fill(folder, taken):
+        if len(saved) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        saved.append(taken.step)
+        save(folder, taken)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", fill)
+        with pytest.raises(OSError, match=r"No space left.*step 96 is whole.*gammaprime resume"):
+            run(out)
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_damaged_checkpoint__costs_one_interval_and_is_told(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(128)])
+    newest = max((out / "checkpoints").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="going back to step 96"):
+        run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_other_versions_or_machine__are_told_on_resume(tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(32)])
+    manifest = from_json(out / "manifest.json")
+    assert manifest["resume"] == "exact"
+    (out / "manifest.json").write_text(json.dumps(manifest | {"cpu": "an abacus"}))
+    with pytest.warns(UserWarning, match="began with cpu an abacus"):
+        run(out)
+
+
+def test_metrics_shorter_than_their_checkpoint__are_refused(tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    (out / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: must hold the \d+ bytes"):
+        run(out)
+
+
+def test_folder_of_another_configuration__is_refused_and_left_alone(undisturbed):
+    before = fingerprint(undisturbed.path)
+    for change in ({"seed": 4}, {"steps": STEPS + 32}, {"agent": replace(AGENT, gamma=0.98)}):
+        with pytest.raises(ValueError, match="belongs to another configuration"):
+            run(undisturbed.path, **change)
+    assert fingerprint(undisturbed.path) == before
+
+
+def test_folder_in_use__is_refused(tmp_path):
+    out = tmp_path / "run"
+
+    class Intruder(Callback):
+        def on_update(self, update):
+            with pytest.raises(ValueError, match="another process is training this run"):
+                run(out)
+            return False
+
+    run(out, [Intruder()])
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"), [(31, "at least one rollout"), (0, "at least 1"), (64.5, "whole number")]
+)
+def test_steps_that_make_no_run__are_refused(tmp_path, steps, message):
+    with pytest.raises(ValueError, match=rf"steps={steps}.*{message}"):
+        run(tmp_path / "run", steps=steps)
+    assert not (tmp_path / "run").exists()
+
+
+class Poisoned(mujoco.MujocoEnv):
+    """Pays NaN from a certain step on, past its own checks."""
+
+    steps_left = 70
+
+    def step(self, action):
+        self.steps_left -= 1
+        seen = super().step(action)
+        return seen if self.steps_left > 0 else seen._replace(reward=seen.reward * np.nan)
+
+
+def test_reward_that_is_no_number__stops_with_what_is_needed_to_see_it_again(tmp_path):
+    out = tmp_path / "run"
+    env = Poisoned(TASK, 2, time_limit=20)
+    with pytest.raises(BreakdownError, match=r"reward at step \d+ .*not finite.*breakdown"):
+        train(AGENT, env, STEPS, seed=3, out=out, upkeep=EVERY_UPDATE)
+    assert checkpoint.load(out / "checkpoints").step == 128
+    about = from_json(out / "breakdown/about.json")
+    assert about["step"] == 128
+    assert about["config"]["settings"]["seed"] == 3
+    with np.load(out / "breakdown/arrays.npz", allow_pickle=False) as arrays:
+        assert not np.isfinite(arrays["rollout/reward"]).all()
+        assert "agent/.num_updates" in arrays
+        assert arrays["agent/.num_updates"] == 4
+
+
+def test_parameters_that_are_no_numbers__stop_the_run(tmp_path):
+    # A learning rate this large overflows float32 within a few updates.
+    agent = replace(AGENT, learning_rate=1e38, max_grad_norm=1e38, anneal=False)
+    out = tmp_path / "run"
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(BreakdownError, match=r"(not finite|must be finite)"),
+    ):
+        train(agent, TASK, STEPS, out=out, protocol=PROTOCOL, upkeep=EVERY_UPDATE)
+    saved = checkpoint.load(out / "checkpoints")
+    assert saved is None or all(np.isfinite(x).all() for x in saved.arrays.values())

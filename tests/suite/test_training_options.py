@@ -1,0 +1,125 @@
+"""Agents as tables and back, defaults that are spelt out, options that make no sense."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+from gammaprime.acting import Actor, Layer
+from gammaprime.agents import (
+    GAE,
+    PG,
+    PPO,
+    SGD,
+    TRPO,
+    CriticFit,
+    TaylorGradient,
+    TaylorQ,
+    TaylorWeight,
+    TDDelta,
+)
+from gammaprime.suite.options import AGENTS, Protocol, Upkeep, agent_from, agent_table
+from gammaprime.suite.setup import Setup
+
+VARIED = [
+    PPO(),
+    PPO(advantage=TaylorQ(order=math.inf, lookahead=None), value_clip=None),
+    PPO(weighting=TaylorWeight(order=3, normalise=True), hidden=()),
+    TRPO(advantage=TaylorGradient(order=2), critic=CriticFit(epochs=3)),
+    PG(optimiser=SGD(learning_rate=1), advantage=TDDelta()),
+]
+
+
+@pytest.mark.parametrize("agent", VARIED, ids=range(len(VARIED)))
+def test_agent__survives_json(agent):
+    text = json.dumps(agent_table(agent), allow_nan=False)
+    assert agent_from(json.loads(text)) == agent
+
+
+def test_every_agent_of_the_command_line__is_its_own_kind():
+    for name, cls in AGENTS.items():
+        assert agent_table(cls())["kind"] == name
+
+
+def test_table__names_only_what_differs():
+    assert agent_from({"kind": "ppo"}) == PPO()
+    table = {"kind": "ppo", "gamma": 0, "advantage": {"kind": "taylor_q", "order": 2}}
+    assert agent_from(table) == PPO(gamma=0.0, advantage=TaylorQ(order=2))
+    assert agent_from({"kind": "pg", "advantage": "gae"}) == PG(advantage=GAE())
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"kind": "pp"}, "unknown kind of agent 'pp': did you mean 'ppo'?"),
+        ({"kind": "ppo", "gama": 0.9}, "unknown key 'gama': did you mean 'gamma'?"),
+        ({"kind": "ppo", "gamma": "high"}, "gamma='high': must be a number"),
+        ({"kind": "ppo", "gamma": True}, "gamma=True: must be a number"),
+        ({"kind": "ppo", "epochs": 1.5}, "epochs=1.5: must be an integer"),
+        ({"kind": "ppo", "epochs": None}, "epochs=None: must be an integer"),
+        ({"kind": "ppo", "value_clip": "x"}, "value_clip='x': must be a number or none"),
+        ({"kind": "ppo", "hidden": [8, "x"]}, r"hidden[1]='x': must be an integer"),
+        ({"kind": "ppo", "advantage": {"kind": "taylor"}}, "unknown kind of advantage 'taylor'"),
+        ({"kind": "ppo", "advantage": {"order": 1}}, "must be a table with a kind: gae"),
+        ({"kind": "ppo", "advantage": {"kind": "taylor_q", "odrer": 1}}, "mean 'order'?"),
+        ({"gamma": 0.9}, "must be a table with a kind: ppo, trpo, pg"),
+        ({"kind": "ppo", "gamma": 1.5}, "gamma=1.5: must lie in"),
+    ],
+)
+def test_table_that_makes_no_sense__is_refused_by_name(table, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        agent_from(table)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "message"),
+    [
+        (Protocol, {"eval_every": -1}, "eval_every=-1"),
+        (Protocol, {"eval_episodes": 0}, "eval_episodes=0"),
+        (Protocol, {"eval_gamma_prime": 1.5}, "eval_gamma_prime=1.5"),
+        (Upkeep, {"checkpoint_seconds": -1.0}, "checkpoint_seconds=-1.0"),
+        (Upkeep, {"checkpoint_seconds": math.nan}, "checkpoint_seconds=nan"),
+    ],
+)
+def test_options_that_make_no_sense__are_refused(cls, options, message):
+    with pytest.raises(ValueError, match=message):
+        cls(**options)
+
+
+def test_defaults__are_spelt_out_so_that_equal_runs_share_a_configuration():
+    pytest.importorskip("mujoco")
+    implied = Setup(PPO(), "Hopper-v4", 1e5, 0, Protocol())
+    said = Setup(
+        PPO(), "Hopper-v4", 100_000, 0, Protocol(eval_every=10_000, eval_gamma_prime=1 - 1 / 1000)
+    )
+    assert implied.config == said.config
+    assert implied.name == "ppo-Hopper-v4-s0"
+
+
+@pytest.mark.parametrize(
+    ("every", "moments"), [(0, []), (64, [64, 128, 160]), (50, [64, 128, 160]), (1, [32, 64, 96])]
+)
+def test_evaluations__are_due_once_for_each_interval_and_at_the_end(every, moments):
+    pytest.importorskip("mujoco")
+    agent = PPO(num_envs=1, num_steps=32)
+    setup = Setup(agent, "Hopper-v4", 160, 0, Protocol(eval_every=every))
+    due = [now for now in range(32, 161, 32) if setup.is_due(now - 32, now, now == 160)]
+    assert due[: len(moments)] == moments
+    assert every == 1 or due == moments
+
+
+def test_each_evaluation__has_seeds_of_its_own_and_needs_no_memory():
+    pytest.importorskip("mujoco")
+    agent = PPO(num_envs=1, num_steps=32)
+    zero = Layer(np.zeros((11, 3), np.float32), np.zeros(3, np.float32))
+    actor = Actor((zero,), np.zeros(3, np.float32), None, "tanh")
+    protocol = Protocol(eval_episodes=2, time_limit=10)
+    first, other = (Setup(agent, "Hopper-v4", 160, seed, protocol) for seed in (0, 1))
+    at_32, at_64, again = (first.evaluate(actor, step) for step in (32, 64, 32))
+    assert at_32 == again != at_64
+    assert other.evaluate(actor, 32) != at_32
+    assert at_32[0] != at_32[1]
