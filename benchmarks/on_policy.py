@@ -162,7 +162,9 @@ def second_start() -> Callable[[], dict[str, float]]:
     def start() -> dict[str, float]:
         command = train_command(Path(folder.name) / f"run-{next(runs)}")
         began = time.perf_counter()
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
         return {"seconds of the process": time.perf_counter() - began}
 
     start()

@@ -157,6 +157,7 @@ def test_trpo_presets__differ_where_spinning_up_and_baselines_do():
     assert TRPO() == SPINNING_UP
     assert not SPINNING_UP.normalise_obs
     assert BASELINES.normalise_obs
+    assert BASELINES.scale_rewards
     assert BASELINES.batch_size // BASELINES.critic.minibatches == 64
 
 

@@ -47,6 +47,7 @@ def make(request):
     return MAKERS[request.param]
 
 
+@pytest.mark.paper("x:episode-clock")
 def test_step__gives_what_is_described(make, draw, play, rng):
     env = make(time_limit=12)
     obs = env.reset(4)

@@ -35,6 +35,7 @@ def test_time_feature__is_the_age_between_minus_one_and_one(pair, draw, play, rn
     assert timed.observation.high[-1] == 1.0
 
 
+@pytest.mark.paper("x:time-feature")
 def test_time_feature__makes_the_limit_terminal_and_nothing_else(pair, draw, play, rng):
     plain, timed = pair
     for env in pair:

@@ -84,6 +84,7 @@ def assert_survives_kills(kind, task, steps, kills, environment, tmp_path):
     assert (hunted / "done").is_file()
 
 
+@pytest.mark.slow
 def test_kill_at_random_moments__changes_no_bit(environment, tmp_path):
     assert_survives_kills("ppo", "Hopper-v4", 12_800, 3, environment, tmp_path)
 
@@ -117,6 +118,7 @@ def test_kills__change_no_bit_of_a_time_aware_run_with_many_heads(environment, t
     assert fingerprint(hunted) == fingerprint(calm)
 
 
+@pytest.mark.slow
 def test_two_processes__on_all_cores_and_on_one__give_the_same_bits(environment, tmp_path):
     free, bound, uncached = (tmp_path / name for name in ("free", "bound", "uncached"))
     core = min(os.sched_getaffinity(0))

@@ -106,7 +106,8 @@ BASELINES = TRPO(
     initial_log_std=0.0,
     normalise_obs=True,
     obs_limit=5.0,
+    scale_rewards=True,
     backtrack_ratio=0.5,
     critic=CriticFit(epochs=5, minibatches=16),
 )
-"""OpenAI Baselines' MuJoCo settings, the critic's minibatches of 64 among them."""
+"""OpenAI Baselines' MuJoCo settings: both normalisations, critic minibatches of 64."""

@@ -87,6 +87,8 @@ class Ages:
     rows are spread evenly over all ages.  The age itself stays true, and later episodes have
     their full length.  The last row keeps its full length from the start, so one row alone is
     never cut early.
+
+    Paper: x:episode-clock.  Departs: S3.
     """
 
     def __init__(self, num_envs: int, time_limit: int | None, stagger: bool = False) -> None:

@@ -18,6 +18,8 @@ class TimeFeature:
     truncates is ``terminated`` here, and nothing stands in for a future that will not come.
     Other truncations, such as a staggered first episode, stay truncations (Pardo et al., 2018,
     Time Limits in Reinforcement Learning).
+
+    Paper: x:time-feature.
     """
 
     def __init__(self, env: VecEnv) -> None:
