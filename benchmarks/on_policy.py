@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
@@ -156,6 +157,7 @@ def _physics(rows: Sequence[Any]) -> np.ndarray:
 def second_start() -> Callable[[], dict[str, float]]:
     """`gammaprime train` for one rollout, after another process has compiled the same."""
     folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
     environment = os.environ | {"XDG_CACHE_HOME": folder.name}
     runs = count()
 

@@ -86,12 +86,18 @@ def gae(
         terminated, truncated, reward=reward, value=value, next_value=next_value
     )
     check_finite(reward=reward, value=value)
-    future = where_read(next_value, ~ends.terminated, reward)
+    # Checked before the scan, masked inside it.
+    where_read(next_value, ~ends.terminated, reward)
+    xp = namespace(reward)
 
-    def surprise(reward: Array, value: Array, future: Array, ended: Array) -> tuple[Array, Array]:
+    def surprise(
+        reward: Array, value: Array, next_value: Array, terminated: Array, ended: Array
+    ) -> tuple[Array, Array]:
+        future = xp.where(terminated, 0.0, next_value)
         return reward + gamma * future - value, stop_at(ended, gamma * lam, reward)
 
-    return discounted_sum_of(surprise, reward, value, future, ends.either)
+    arrays = (reward, value, next_value, ends.terminated, ends.either)
+    return discounted_sum_of(surprise, *arrays)
 
 
 def _check_scalars(gamma: float, lam: float) -> tuple[float, float]:
