@@ -30,8 +30,8 @@ format: $(VENV)/.dev  ## let ruff write the format and the fixes it is sure of
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench  ## side-by-side measurements against peers, as ratios in one run
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.bench  ## side-by-side measurements against peers, as ratios in one run; CONTESTS="tabular jax" for some
+	$(BIN)/python -m benchmarks $(CONTESTS)
 
 docs: $(VENV)/.dev  ## the paper map and the pictures of the documentation
 	$(BIN)/python docs/paper/make_map.py
