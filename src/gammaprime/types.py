@@ -89,6 +89,24 @@ def check_order(order: Order, *, infinite_allowed: bool = True) -> Order:
     return index
 
 
+def check_fraction(name: str, value: float) -> float:
+    """The number as a float, if it lies in [0, 1]."""
+    if not 0.0 <= (number := _as_float(name, value)) <= 1.0:
+        raise ValueError(f"{name}={value!r}: must lie in [0, 1]")
+    return number
+
+
+def check_count(name: str, value: int) -> int:
+    """The number as an int, if it is whole and at least 1."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(value, bool):
+        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
+    return count
+
+
 def taylor_ratio(gamma: float, gamma_prime: float) -> float:
     """c = (γ'−γ)/(1−γ) in [0, 1], the factor by which each order shrinks the error.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gammaprime.estimators.checks import check_count
+from gammaprime.types import check_count
 
 
 def check_positive(name: str, value: float, *, zero_allowed: bool = False) -> float:

@@ -14,8 +14,8 @@ import optax
 from gammaprime.acting import Network
 from gammaprime.agents.checks import check_divides, check_positive
 from gammaprime.agents.on_policy import Batch, Metrics, draw_minibatches, evaluate_critic
-from gammaprime.estimators.checks import check_count
 from gammaprime.losses import value_loss
+from gammaprime.types import check_count
 
 Array: TypeAlias = Any
 Loss: TypeAlias = Callable[[Any, Any], tuple[Array, Metrics]]

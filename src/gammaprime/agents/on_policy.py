@@ -20,10 +20,9 @@ from gammaprime.acting import Actor, Network, Standardiser, apply_network
 from gammaprime.agents.checks import check_positive, check_sizes
 from gammaprime.agents.experience import Experience
 from gammaprime.agents.slots import GAE, Advantage, Uniform, Weighting, check_slots
-from gammaprime.estimators.checks import check_count, check_fraction
 from gammaprime.nets import Distribution, Policy, PolicyParams, init_network
 from gammaprime.statistics import Statistics, discounted_returns, update_statistics
-from gammaprime.types import Trajectory, check_discount
+from gammaprime.types import Trajectory, check_count, check_discount, check_fraction
 
 Array: TypeAlias = Any
 Metrics: TypeAlias = dict[str, Array]

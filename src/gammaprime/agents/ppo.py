@@ -25,7 +25,6 @@ from gammaprime.agents.on_policy import (
     evaluate_critic,
     evaluate_policy,
 )
-from gammaprime.estimators.checks import check_count
 from gammaprime.losses import (
     clipped_surrogate_loss,
     clipped_value_loss,
@@ -33,6 +32,7 @@ from gammaprime.losses import (
     value_loss,
 )
 from gammaprime.nets import Policy
+from gammaprime.types import check_count
 
 Array: TypeAlias = Any
 

@@ -23,9 +23,16 @@ from gammaprime.agents.experience import (
     base_estimate,
     head_advantages,
 )
-from gammaprime.estimators.checks import check_count, check_fraction
 from gammaprime.estimators.expansions import TAILS
-from gammaprime.types import Order, check_discount, check_discounts, check_order, taylor_ratio
+from gammaprime.types import (
+    Order,
+    check_count,
+    check_discount,
+    check_discounts,
+    check_fraction,
+    check_order,
+    taylor_ratio,
+)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from jax.flatten_util import ravel_pytree
 from gammaprime.agents.checks import check_positive
 from gammaprime.agents.descent import CriticFit
 from gammaprime.agents.on_policy import Batch, Learned, Metrics, OnPolicy, Params, evaluate_policy
-from gammaprime.estimators.checks import check_count, check_fraction
 from gammaprime.losses import normalise, surrogate_loss
 from gammaprime.nets import Policy, PolicyParams
 from gammaprime.trust_region import conjugate_gradient, fisher_product, line_search, step_length
+from gammaprime.types import check_count, check_fraction
 
 Array: TypeAlias = Any
 

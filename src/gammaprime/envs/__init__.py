@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from gammaprime.envs.contract import Box, Discrete, Snapshot, VecEnv, check_positive
+from gammaprime.envs.contract import Box, Discrete, Snapshot, VecEnv
 from gammaprime.envs.finite import FiniteEnv
 from gammaprime.envs.mujoco_tasks import TASKS as _MUJOCO_TASKS
 from gammaprime.envs.wrappers import TimeFeature
-from gammaprime.types import Transition
+from gammaprime.types import Transition, check_count
 
 __all__ = [
     "BULLET_TASKS",
@@ -55,9 +55,9 @@ def make(
     stagger: cut the first episodes early, so that the rows do not share one age (see ``Ages``).
     time_feature: show the age to the agent and make the limit terminal (see ``TimeFeature``).
     """
-    check_positive("num_envs", num_envs)
+    check_count("num_envs", num_envs)
     if time_limit is not None:
-        check_positive("time_limit", time_limit)
+        check_count("time_limit", time_limit)
     if isinstance(task, str):
         env = _make_id(task, num_envs, time_limit, stagger)
     else:

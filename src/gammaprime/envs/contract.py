@@ -7,14 +7,13 @@ written to again, so a rollout may keep it without copying.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gammaprime.types import Transition
+from gammaprime.types import Transition, check_count
 
 Array = NDArray[np.float64]
 Snapshot = dict[str, NDArray[np.generic]]
@@ -92,9 +91,9 @@ class Ages:
     """
 
     def __init__(self, num_envs: int, time_limit: int | None, stagger: bool = False) -> None:
-        self.num_envs = check_positive("num_envs", num_envs)
+        self.num_envs = check_count("num_envs", num_envs)
         if time_limit is not None:
-            check_positive("time_limit", time_limit)
+            check_count("time_limit", time_limit)
         self.time_limit = time_limit
         self.stagger = stagger
         self.restart()
@@ -126,17 +125,6 @@ class Ages:
     def restore(self, snapshot: Mapping[str, NDArray[np.generic]]) -> None:
         self.age = np.array(read(snapshot, "age", self.age.shape), np.int64)
         self.limit = np.array(read(snapshot, "limit", self.limit.shape), np.int64)
-
-
-def check_positive(name: str, value: int) -> int:
-    """The integer, if it is at least 1."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
-    return number
 
 
 def check_started(call: str, seeds: list[int]) -> None:

@@ -20,7 +20,6 @@ from gammaprime.envs.contract import (
     Discrete,
     Snapshot,
     check_actions,
-    check_positive,
     check_started,
     read,
 )
@@ -31,7 +30,7 @@ from gammaprime.envs.generators import (
     spawn_seeds,
     unpack_generator,
 )
-from gammaprime.types import Transition
+from gammaprime.types import Transition, check_count
 
 ROW_SUM_TOLERANCE = 1e-8
 
@@ -71,7 +70,7 @@ class FiniteEnv:
         reward_noise: float = 0.0,
         continuous: bool = False,
     ) -> None:
-        self.num_envs = check_positive("num_envs", num_envs)
+        self.num_envs = check_count("num_envs", num_envs)
         self._kernel = _Kernel(mdp.transition)
         self._reward = np.array(mdp.reward, np.float64)
         num_states, num_actions = self._kernel.shape

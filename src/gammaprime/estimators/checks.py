@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -64,28 +62,6 @@ def as_steps(xp: Any, name: str, value: Any, least: int, shape: tuple[int, ...])
         whole = whole & (steps == xp.floor(steps)) & xp.isfinite(steps)
     _refuse_where(name, steps, ~whole, f"must be a whole number >= {least}")
     return steps
-
-
-def check_fraction(name: str, value: float) -> float:
-    """The number as a float, if it lies in [0, 1]."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 <= number <= 1.0:
-        raise ValueError(f"{name}={value!r}: must lie in [0, 1]")
-    return number
-
-
-def check_count(name: str, value: int) -> int:
-    """The number as an int, if it is whole and at least 1."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = 0
-    if count < 1 or isinstance(value, bool):
-        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
-    return count
 
 
 def _refuse_where(name: str, array: Array, wrong: Array, rule: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gammaprime.estimators.backend import Array, discounted_sum, namespace
-from gammaprime.estimators.checks import check_finite, check_fraction
+from gammaprime.estimators.checks import check_finite
 from gammaprime.estimators.ends import Ends, as_batch, stop_at, where_read
-from gammaprime.types import check_discount
+from gammaprime.types import check_discount, check_fraction
 
 KINDS = ("unbiased", "capped", "double_capped")
 

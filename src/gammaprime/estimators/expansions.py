@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from gammaprime.estimators.backend import Array, any_seen, discounted_sum, is_traced, namespace
-from gammaprime.estimators.checks import check_finite, check_fraction
+from gammaprime.estimators.checks import check_finite
 from gammaprime.estimators.ends import Ends, as_batch, next_index, stop_at, where_read
-from gammaprime.types import Order, check_discounts, check_order
+from gammaprime.types import Order, check_discounts, check_fraction, check_order
 
 TAILS = ("zero", "constant", "survival")
 
