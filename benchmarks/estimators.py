@@ -161,7 +161,7 @@ def _contests(shape: Shape) -> tuple[Contest, ...]:
     buffer = {Contender("RolloutBuffer", lambda: rollout_buffer(shape)): 1.0}
     rlax = {
         Contender("rlax", lambda: rlax_gae(shape)): 1.0,
-        Contender("rlax, discounts ready", lambda: rlax_gae_ready(shape)): 1.3,
+        Contender("rlax, discounts ready", lambda: rlax_gae_ready(shape)): 1.0,
     }
     return (
         _contest("numpy", numpy_backend, shape, buffer),

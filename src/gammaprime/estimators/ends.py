@@ -18,6 +18,8 @@ class Ends(NamedTuple):
     terminated: Array
     cut: Array
     either: Array
+    truncated: Array
+    """As it was given: the last row's flag is not set by force, and both flags may be."""
 
 
 def as_batch(terminated: Any, truncated: Any, **arrays: Any) -> tuple[Ends, list[Array]]:
@@ -34,7 +36,7 @@ def as_batch(terminated: Any, truncated: Any, **arrays: Any) -> tuple[Ends, list
     truncated = as_flags(xp, "truncated", truncated)
     check_shapes(**{first: floats[0]}, terminated=terminated, truncated=truncated)
     stopped = xp.concat([truncated[:-1], xp.ones_like(truncated[-1:])])
-    return Ends(terminated, stopped & ~terminated, stopped | terminated), floats
+    return Ends(terminated, stopped & ~terminated, stopped | terminated, truncated), floats
 
 
 def where_read(
@@ -54,14 +56,20 @@ def where_read(
     return value
 
 
+def shift(x: Array) -> Array:
+    """x_{t+1}.  The last row, which is always an end, keeps a number that is never read.
+
+    Shapes: (T, ...) -> (T, ...).
+    """
+    return namespace(x).concat([x[1:], x[-1:]])
+
+
 def next_index(x: Array, after: Array, ends: Ends) -> Array:
     """b_t = x_{t+1}, and at an end what comes after it.
 
     Shapes: x (T, ...), after (T, ...) -> (T, ...).
     """
-    xp = namespace(x)
-    # The last row is always an end: what the shift leaves there is never read.
-    return xp.where(ends.either, after, xp.concat([x[1:], x[-1:]]))
+    return namespace(x).where(ends.either, after, shift(x))
 
 
 def stop_at(ended: Array, decay: float, like: Array) -> Array:

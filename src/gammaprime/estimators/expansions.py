@@ -9,9 +9,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gammaprime.estimators.backend import Array, any_seen, discounted_sum, is_traced, namespace
+from gammaprime.estimators.backend import (
+    Array,
+    any_seen,
+    discounted_sum,
+    discounted_sum_of,
+    is_traced,
+    namespace,
+)
 from gammaprime.estimators.checks import check_finite
-from gammaprime.estimators.ends import Ends, as_batch, next_index, stop_at, where_read
+from gammaprime.estimators.ends import Ends, as_batch, next_index, shift, stop_at, where_read
 from gammaprime.types import Order, check_discounts, check_fraction, check_order
 
 TAILS = ("zero", "constant", "survival")
@@ -114,8 +121,13 @@ def _expand_fully(
     U_t = (γ'−γ) y_{t+1} + γ' U_{t+1}.
     """
     boot /= _check_lost(1.0 - gamma_prime + gamma_prime * death, ends)
-    reward = (gamma_prime - gamma) * next_index(base, boot, ends)
-    return base + discounted_sum(reward, stop_at(ends.either, gamma_prime, base))
+    xp = namespace(base)
+
+    def paid(ahead: Array, after: Array, ended: Array) -> tuple[Array, Array]:
+        reward = (gamma_prime - gamma) * xp.where(ended, after, ahead)
+        return reward, stop_at(ended, gamma_prime, ahead)
+
+    return base + discounted_sum_of(paid, shift(base), boot, ends.either)
 
 
 def _check_lost(lost: Any, ends: Ends) -> Any:

@@ -91,13 +91,14 @@ def gae(
     xp = namespace(reward)
 
     def surprise(
-        reward: Array, value: Array, next_value: Array, terminated: Array, ended: Array
+        reward: Array, value: Array, next_value: Array, terminated: Array, truncated: Array
     ) -> tuple[Array, Array]:
         future = xp.where(terminated, 0.0, next_value)
-        return reward + gamma * future - value, stop_at(ended, gamma * lam, reward)
+        decay = stop_at(terminated | truncated, gamma * lam, reward)
+        return reward + gamma * future - value, decay
 
-    arrays = (reward, value, next_value, ends.terminated, ends.either)
-    return discounted_sum_of(surprise, *arrays)
+    # Nothing follows the last row, so its flag may stay as it was given.
+    return discounted_sum_of(surprise, reward, value, next_value, ends.terminated, ends.truncated)
 
 
 def _check_scalars(gamma: float, lam: float) -> tuple[float, float]:
