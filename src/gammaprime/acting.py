@@ -86,6 +86,16 @@ class Actor:
         noise = rng.standard_normal(center.shape, dtype=np.float32)
         return center + np.exp(self.log_std) * noise
 
+    def sampler(
+        self, num_steps: int, num_rows: int, rng: np.random.Generator
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """`sample` for so many calls, bit for bit; their noise is drawn at once."""
+        if self.log_std is None:
+            return lambda obs: self.sample(obs, rng)
+        shape = (num_steps, num_rows, len(self.log_std))
+        noise = iter(np.exp(self.log_std) * rng.standard_normal(shape, dtype=np.float32))
+        return lambda obs: self.center(obs) + next(noise)
+
 
 POLICY_FORMAT = 1
 

@@ -16,7 +16,7 @@ ENDS = {"next_value": ONES, "terminated": NEVER, "truncated": NEVER}
 TWO = {"gamma": 0.8, "gamma_prime": 0.9}
 HEADS = np.ones((2, 4, 2))
 REWARDED = {"reward": ONES, "next_values": HEADS, "terminated": NEVER}
-LAMBDAS = {"gammas": [0.5, 0.9], "lam": 0.9, "kind": "capped"}
+LAMBDAS = {"gammas": [0.5, 0.9], "lam": 0.9, "rule": "capped"}
 
 GOOD = {
     est.discounted_return: {"reward": ONES, **ENDS, "gamma": 0.9},
@@ -139,8 +139,8 @@ CASES = [
     (est.td_delta_lambdas, {"lam": 2.0}, "lam=2.0: must lie in [0, 1]"),
     (
         est.td_delta_lambdas,
-        {"kind": "biased"},
-        "kind='biased': must be one of 'unbiased', 'capped', 'double_capped'",
+        {"rule": "biased"},
+        "rule='biased': must be one of 'unbiased', 'capped', 'double_capped'",
     ),
     (est.discounted_sum, {"x": 1.0}, "x has shape (): must have time first"),
     (est.discounted_sum, {"decay": ONES[1:]}, "decay has shape (3, 2): must be one number or"),

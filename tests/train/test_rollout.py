@@ -29,7 +29,8 @@ def test_returns__are_the_discounted_sums_of_each_episode(rng):
     for t in range(1, 40):
         step[t] = np.where(ended[t - 1], 0, step[t - 1] + 1)
     returns = Returns(3, *GAMMAS)
-    episodes = [e for t in range(40) for e in returns.add(reward[t], ended[t], step[t], 3 * t + 3)]
+    cuts = [slice(0, 1), slice(1, 17), slice(17, 40)]
+    episodes = [e for c in cuts for e in returns.add(reward[c], ended[c], step[c], 3 * c.start)]
     wanted = []
     for t, row in np.argwhere(ended):
         length = step[t, row] + 1
@@ -45,11 +46,10 @@ def test_returns__go_on_from_a_snapshot_in_the_middle_of_an_episode(rng):
     ended = np.zeros((6, 2), bool)
     ended[-1] = True
     first, second = Returns(2, *GAMMAS), Returns(2, *GAMMAS)
-    for t in range(3):
-        first.add(reward[t], ended[t], np.full(2, t), t)
+    step = np.arange(6).repeat(2).reshape(6, 2)
+    first.add(reward[:3], ended[:3], step[:3], 0)
     second.restore(first.snapshot())
-    for t in range(3, 6):
-        answers = [r.add(reward[t], ended[t], np.full(2, t), t) for r in (first, second)]
+    answers = [r.add(reward[3:], ended[3:], step[3:], 6) for r in (first, second)]
     assert answers[0] == answers[1] != []
 
 

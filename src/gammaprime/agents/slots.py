@@ -190,12 +190,12 @@ class TDDelta:
     """
 
     gammas: tuple[float, ...] = (0.68, 0.84, 0.92, 0.96, 0.98, 0.99)
-    kind: str = "double_capped"
+    rule: str = "double_capped"
 
     def __post_init__(self) -> None:
         # A list, as a file gives it, could not be hashed.
         object.__setattr__(self, "gammas", tuple(self.gammas))
-        estimators.td_delta_lambdas(self.gammas, 1.0, self.kind)
+        estimators.td_delta_lambdas(self.gammas, 1.0, self.rule)
 
     def check(self, gamma: float) -> None:
         if gamma != self.gammas[-1]:
@@ -211,7 +211,7 @@ class TDDelta:
         rewards = estimators.td_delta_rewards(
             experience.reward, experience.next_values, experience.terminated, self.gammas
         )
-        lambdas = estimators.td_delta_lambdas(self.gammas, lam, self.kind)
+        lambdas = estimators.td_delta_lambdas(self.gammas, lam, self.rule)
         advantages = head_advantages(experience, rewards, self.gammas, lambdas)
         value, next_value = experience.values.sum(axis=0), experience.next_values.sum(axis=0)
         policy = estimators.gae(

@@ -163,7 +163,7 @@ def check_finite(
     name: str, array: NDArray[np.generic], step: NDArray[np.int64] | None = None
 ) -> None:
     """Refuse NaN and infinity, naming the row, and the step if one is given."""
-    if np.isfinite(array).all():
+    if np.count_nonzero(np.isfinite(array)) == array.size:
         return
     at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
     when = "" if step is None else f" at step {step[at[0]]} of its episode"

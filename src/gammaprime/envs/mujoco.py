@@ -118,7 +118,7 @@ class MujocoEnv:
         check_finite("reward", reward, step)
         self._x, self._obs = x, next_obs
         ended = terminated | truncated
-        if ended.any():
+        if np.count_nonzero(ended):
             self._restart_rows(ended)
         return Transition(next_obs, reward, terminated, truncated, step, self._obs)
 
@@ -176,7 +176,7 @@ class MujocoEnv:
         if healthy is not None:
             reward = reward + alive
         control = action.astype(np.float64) if task.control_in_double else action
-        costs = task.control_weight * np.square(control).sum(axis=1)
+        costs = task.control_weight * np.add.reduce(np.square(control), axis=1)
         return reward - (costs + self._contact_cost() if task.contact_weight else costs)
 
     def _contact_cost(self) -> Array:

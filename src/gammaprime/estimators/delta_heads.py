@@ -15,7 +15,7 @@ from gammaprime.estimators.checks import check_finite
 from gammaprime.estimators.ends import Ends, as_batch, stop_at, where_read
 from gammaprime.types import check_discount, check_fraction
 
-KINDS = ("unbiased", "capped", "double_capped")
+RULES = ("unbiased", "capped", "double_capped")
 
 
 class TDDelta(NamedTuple):
@@ -49,7 +49,7 @@ def td_delta_rewards(
     return namespace(reward).stack(_rewards(reward, futures, gammas))
 
 
-def td_delta_lambdas(gammas: Sequence[float], lam: float, kind: str) -> list[float]:
+def td_delta_lambdas(gammas: Sequence[float], lam: float, rule: str) -> list[float]:
     """The λ_z of every head.
 
         unbiased        λ γ_Z/γ_z, so that γ_z λ_z is the same for all heads
@@ -62,15 +62,15 @@ def td_delta_lambdas(gammas: Sequence[float], lam: float, kind: str) -> list[flo
     Paper: x:td-delta.
     """
     gammas, lam = _check_gammas(gammas), check_fraction("lam", lam)
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r}: must be one of {', '.join(map(repr, KINDS))}")
+    if rule not in RULES:
+        raise ValueError(f"rule={rule!r}: must be one of {', '.join(map(repr, RULES))}")
     if gammas[0] == 0.0:
         raise ValueError("gammas[0]=0.0: must be positive, λ γ_Z/γ_z divides by it")
     caps = {
         "unbiased": [float("inf")] * len(gammas),
         "capped": [1.0] * len(gammas),
         "double_capped": [(1.0 + gamma) / 2.0 * gamma - 0.01 for gamma in gammas],
-    }[kind]
+    }[rule]
     return [min(cap, lam * gammas[-1] / gamma) for cap, gamma in zip(caps, gammas, strict=True)]
 
 
@@ -82,7 +82,7 @@ def td_delta(
     truncated: Array,
     gammas: Sequence[float],
     lam: float,
-    kind: str,
+    rule: str,
 ) -> TDDelta:
     """Advantages and targets of every head, and the advantage of the policy.
 
@@ -93,7 +93,7 @@ def td_delta(
 
     Paper: x:td-delta.  Shapes: reward and flags (T, ...), values (Z, T, ...) -> `TDDelta`.
     """
-    lambdas = td_delta_lambdas(gammas, lam, kind)
+    lambdas = td_delta_lambdas(gammas, lam, rule)
     gammas = _check_gammas(gammas)
     now, nexts = _heads("values", values, gammas), _heads("next_values", next_values, gammas)
     ends, (reward, *both) = as_batch(terminated, truncated, reward=reward, **now, **nexts)

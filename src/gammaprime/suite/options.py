@@ -86,10 +86,8 @@ def agent_from(table: Mapping[str, Any]) -> OnPolicy:
 def to_table(value: Any) -> Any:
     """A dataclass, and all that it holds, in the words of JSON and TOML."""
     if is_dataclass(value):
-        keys = _keys(type(value))
-        return {"kind": kind_of(type(value))} | {
-            key: to_table(vars(value)[name]) for key, name in keys.items()
-        }
+        settings = {field.name: to_table(vars(value)[field.name]) for field in fields(value)}
+        return {"kind": kind_of(type(value))} | settings
     if isinstance(value, tuple):
         return [to_table(item) for item in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value
@@ -97,17 +95,11 @@ def to_table(value: Any) -> Any:
 
 def from_table(cls: type, table: Mapping[str, Any]) -> Any:
     """The dataclass with these settings; what is not named keeps its default."""
-    hints, keys = get_type_hints(cls), _keys(cls)
+    hints, names = get_type_hints(cls), [field.name for field in fields(cls)]
     for key in table:
-        if key not in keys:
-            raise ValueError(unknown("key", key, keys))
-    return cls(**{keys[k]: _typed(k, value, hints[keys[k]]) for k, value in table.items()})
-
-
-def _keys(cls: type) -> dict[str, str]:
-    """Key in tables -> field.  A field of the name ``kind`` gives way to the table's own."""
-    names = [field.name for field in fields(cls)]
-    return {f"{kind_of(cls)}_kind" if name == "kind" else name: name for name in names}
+        if key not in names:
+            raise ValueError(unknown("key", key, names))
+    return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
 
 
 def _typed(key: str, value: Any, hint: Any) -> Any:

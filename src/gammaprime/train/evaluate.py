@@ -36,10 +36,10 @@ def evaluate(
     while (counts < wanted).any():
         action = actor(obs) if rng is None else actor.sample(obs, rng)
         seen = env.step(within_bounds(env, action))
-        now += env.num_envs
         ended = seen.terminated | seen.truncated
-        rows = np.flatnonzero(ended)
-        for row, episode in zip(rows, returns.add(seen.reward, ended, seen.step, now), strict=True):
+        ends = returns.add(seen.reward[None], ended[None], seen.step[None], now)
+        now += env.num_envs
+        for row, episode in zip(np.flatnonzero(ended), ends, strict=True):
             counts[row] += 1
             if counts[row] <= wanted:
                 episodes.append(episode)

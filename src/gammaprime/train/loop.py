@@ -66,10 +66,7 @@ class OnPolicyLoop:
         )
         self.policy = policy_for(env, agent.initial_log_std)
         num_inputs = int(np.prod(env.observation.shape))
-        state = agent.init(jax.random.key(init_seed), self.policy, num_inputs)
-        # A fresh state takes the road of a restored one: leaves that JAX types weakly would
-        # make the first update compile on its own.
-        self.state = _put_leaves(state, _name_leaves(state))
+        self.state = agent.init(jax.random.key(init_seed), self.policy, num_inputs)
         self.learn_key = jax.random.key(learn_seed)
         self.rng = np.random.default_rng(act_seed)
         self.returns = Returns(env.num_envs, agent.gamma, gamma_prime)

@@ -34,26 +34,40 @@ class Returns:
     """Returns of the episodes under way, in float64: undiscounted, at γ and at γ'."""
 
     def __init__(self, num_envs: int, gamma: float, gamma_prime: float) -> None:
-        self.discounts = np.array([1.0, gamma, gamma_prime])[:, None]
+        self.discounts = (gamma, gamma_prime)
         self.sums = np.zeros((3, num_envs))
-        self.factors = np.ones((3, num_envs))
+        self.factors = np.ones((2, num_envs))
 
     def add(
         self, reward: np.ndarray, ended: np.ndarray, step: np.ndarray, now: int
     ) -> list[Episode]:
-        """Count one step of every row; the episodes it ended."""
-        self.sums += self.factors * reward
-        self.factors *= self.discounts
-        if not ended.any():
-            return []
-        rows = np.flatnonzero(ended)
-        episodes = [
-            Episode(now, int(step[row]) + 1, *(float(total) for total in self.sums[:, row]))
-            for row in rows
-        ]
-        self.sums[:, rows] = 0.0
-        self.factors[:, rows] = 1.0
-        return episodes
+        """Count T steps of every row, after ``now`` steps of all rows; the episodes they ended.
+
+        Row by row in Python's own floats: a call of NumPy for each step would cost more.
+
+        Shapes: (T, N).
+        """
+        found: list[tuple[int, int, Episode]] = []
+        gamma, gamma_prime = self.discounts
+        num_envs = self.sums.shape[1]
+        for row in range(num_envs):
+            plain, low, high = self.sums[:, row].tolist()
+            low_factor, high_factor = self.factors[:, row].tolist()
+            paid = zip(reward[:, row].tolist(), ended[:, row].tolist(), strict=True)
+            for t, (amount, end) in enumerate(paid):
+                plain += amount
+                low += low_factor * amount
+                high += high_factor * amount
+                low_factor *= gamma
+                high_factor *= gamma_prime
+                if end:
+                    when, length = now + (t + 1) * num_envs, int(step[t, row]) + 1
+                    found.append((t, row, Episode(when, length, plain, low, high)))
+                    plain = low = high = 0.0
+                    low_factor = high_factor = 1.0
+            self.sums[:, row] = plain, low, high
+            self.factors[:, row] = low_factor, high_factor
+        return [episode for _, _, episode in sorted(found)]
 
     def snapshot(self) -> dict[str, np.ndarray]:
         return {"sums": self.sums.copy(), "factors": self.factors.copy()}
@@ -73,28 +87,32 @@ def collect(
 ) -> tuple[Trajectory, np.ndarray, list[Episode]]:
     """Act for ``num_steps`` from ``obs``; the trajectory, what to act on next, what ended."""
     rows: list[tuple[np.ndarray, ...]] = []
-    episodes: list[Episode] = []
+    act = actor.sampler(num_steps, env.num_envs, rng)
     for _ in range(num_steps):
-        action = actor.sample(obs, rng)
+        action = act(obs)
         try:
             seen = env.step(within_bounds(env, action))
         except ValueError as error:
             # An environment refuses numbers that are none, whether it was given or made them.
             last = {"last_obs": obs, "last_action": action}
             raise BreakdownError(str(error), {**name_fields(_stack(rows)), **last}) from error
-        now += env.num_envs
-        ended = seen.terminated | seen.truncated
-        episodes += returns.add(seen.reward, ended, seen.step, now)
         rows.append(
             (obs, seen.next_obs, action, seen.reward, seen.terminated, seen.truncated, seen.step)
         )
         obs = seen.obs
-    return _stack(rows), obs, episodes
+    rollout = _stack(rows)
+    ended = rollout.terminated | rollout.truncated
+    return rollout, obs, returns.add(rollout.reward, ended, rollout.step, now)
 
 
 def _stack(rows: list[tuple[np.ndarray, ...]]) -> Trajectory:
     columns = zip(*rows, strict=True) if rows else [()] * len(Trajectory._fields)
-    return Trajectory(*(np.stack(column) if column else np.empty(0) for column in columns))
+    return Trajectory(*(_join(column) if column else np.empty(0) for column in columns))
+
+
+def _join(column: tuple[np.ndarray, ...]) -> np.ndarray:
+    """`np.stack` of equal shapes, in a third of its time."""
+    return np.concatenate(column).reshape(len(column), *column[0].shape)
 
 
 def name_fields(rollout: Trajectory) -> dict[str, np.ndarray]:
@@ -116,5 +134,5 @@ def check_rollout(rollout: Trajectory) -> None:
 def within_bounds(env: VecEnv, action: np.ndarray) -> np.ndarray:
     """What the environment is given: the policy's own action stays as it was drawn."""
     if isinstance(env.action, Box):
-        return np.clip(action, env.action.low, env.action.high)
+        return action.clip(env.action.low, env.action.high)
     return action
