@@ -39,7 +39,7 @@ NO_EXPANSION = [
 def train(agent, num_updates=4):
     """Everything the agent holds after a few rollouts of episodes that end and are cut."""
     env = discount_chain(5).env(agent.num_envs, time_limit=4)
-    loop = OnPolicyLoop(agent, env, num_updates * agent.batch_size, seed=5, gamma_prime=0.99)
+    loop = OnPolicyLoop(agent, env, num_updates * agent.rollout_size, seed=5, gamma_prime=0.99)
     while not loop.done:
         loop.advance()
     return jax.tree.leaves(loop.state)

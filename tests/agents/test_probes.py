@@ -56,7 +56,7 @@ SLOTS = {
 
 
 def trained(agent, env, num_updates):
-    steps = num_updates * agent.batch_size
+    steps = num_updates * agent.rollout_size
     loop = OnPolicyLoop(agent, env, steps, seed=0, gamma_prime=GAMMA_PRIME)
     while not loop.done:
         loop.advance()

@@ -158,7 +158,7 @@ def test_trpo_presets__differ_where_spinning_up_and_baselines_do():
     assert not SPINNING_UP.normalise_obs
     assert BASELINES.normalise_obs
     assert BASELINES.scale_rewards
-    assert BASELINES.batch_size // BASELINES.critic.minibatches == 64
+    assert BASELINES.rollout_size // BASELINES.critic.minibatches == 64
 
 
 def test_critic_fit__brings_every_head_to_its_target(rng):

@@ -55,8 +55,8 @@ def test_physics_contests__hold_ours_to_half_or_seven_tenths_of_physics():
 @pytest.mark.parametrize("num_envs", [1, 16])
 def test_make_agent__peers_are_given_the_same_work(num_envs):
     agent = on_policy.make_agent(num_envs)
-    assert agent.batch_size == on_policy.BATCH == 2048
-    assert agent.batch_size // agent.minibatches == on_policy_peers.SETTINGS["batch_size"] == 64
+    assert agent.rollout_size == on_policy.BATCH == 2048
+    assert agent.rollout_size // agent.minibatches == on_policy_peers.SETTINGS["batch_size"] == 64
     assert agent.epochs == on_policy_peers.SETTINGS["n_epochs"] == 10
     assert [list(agent.hidden)] * 2 == list(on_policy_peers.LAYERS.values())
 
@@ -142,7 +142,7 @@ def test_train_command__is_one_rollout_without_evaluation(tmp_path):
     script, verb, *words = on_policy.train_command(tmp_path)
     agent, asked = parse(words)
     assert (script.endswith("gammaprime"), verb) == (True, "train")
-    assert asked.steps == agent.batch_size == on_policy.BATCH
+    assert asked.steps == agent.rollout_size == on_policy.BATCH
     assert asked.protocol.eval_every == 0
     assert asked.compilation_cache
     assert asked.out == tmp_path

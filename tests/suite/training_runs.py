@@ -9,7 +9,7 @@ from gammaprime.suite.options import Protocol, Upkeep
 from gammaprime.suite.training import Callback, train
 
 AGENT = PPO(num_envs=2, num_steps=16, hidden=(8,), epochs=2, minibatches=2)
-STEPS = 8 * AGENT.batch_size
+STEPS = 8 * AGENT.rollout_size
 PROTOCOL = Protocol(eval_every=96, eval_episodes=2, time_limit=20)
 EVERY_UPDATE = Upkeep(checkpoint_seconds=0.0, tensorboard=False)
 

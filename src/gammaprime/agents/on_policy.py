@@ -112,7 +112,7 @@ class OnPolicy(ABC):
         check_discount("return_discount", self.return_discount)
 
     @property
-    def batch_size(self) -> int:
+    def rollout_size(self) -> int:
         return self.num_envs * self.num_steps
 
     @abstractmethod
@@ -231,7 +231,7 @@ def prepare(
     old_log_prob = policy.log_prob(evaluate_policy(params.policy, obs), rollout.action)
     heads_last = [jnp.moveaxis(x, 0, -1) for x in (estimate.targets, experience.values)]
     batch = Batch(obs, rollout.action, estimate.advantage, weight, *heads_last, old_log_prob)
-    return jax.tree.map(lambda x: x.reshape(agent.batch_size, *x.shape[2:]), batch)
+    return jax.tree.map(lambda x: x.reshape(agent.rollout_size, *x.shape[2:]), batch)
 
 
 def observe(

@@ -67,14 +67,14 @@ class PG(OnPolicy):
         super().__post_init__()
         if not isinstance(self.optimiser, SGD | Adam):
             raise ValueError(f"optimiser={self.optimiser!r}: must be SGD or Adam")
-        self.critic.check(self.batch_size)
+        self.critic.check(self.rollout_size)
 
     def init_optimiser(self, params: Params) -> Any:
         policy = self.optimiser.transform().init(params.policy)
         return policy, self.critic.init_optimiser(params.critic)
 
     def draw_minibatches(self, rng: np.random.Generator) -> np.ndarray:
-        return self.critic.draw_minibatches(rng, self.batch_size)
+        return self.critic.draw_minibatches(rng, self.rollout_size)
 
     def learn(
         self, policy: Policy, learned: Learned, batch: Batch, rows: Array, remaining: Array

@@ -58,7 +58,7 @@ class PPO(OnPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("epochs", self.epochs)
-        check_divides("minibatches", self.minibatches, self.batch_size)
+        check_divides("minibatches", self.minibatches, self.rollout_size)
         for name in ("learning_rate", "clip_eps", "max_grad_norm", "adam_eps"):
             check_positive(name, vars(self)[name])
         for name in ("value_coef", "entropy_coef"):
@@ -70,7 +70,7 @@ class PPO(OnPolicy):
         return self._optimiser(self.learning_rate).init(params)
 
     def draw_minibatches(self, rng: np.random.Generator) -> np.ndarray:
-        return draw_minibatches(rng, self.batch_size, self.epochs, self.minibatches)
+        return draw_minibatches(rng, self.rollout_size, self.epochs, self.minibatches)
 
     def learn(
         self, policy: Policy, learned: Learned, batch: Batch, rows: Array, remaining: Array

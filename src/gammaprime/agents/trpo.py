@@ -49,13 +49,13 @@ class TRPO(OnPolicy):
         if not 0.0 < check_fraction("backtrack_ratio", self.backtrack_ratio) < 1.0:
             raise ValueError(f"backtrack_ratio={self.backtrack_ratio!r}: must lie in (0, 1)")
         check_count("backtracks", self.backtracks)
-        self.critic.check(self.batch_size)
+        self.critic.check(self.rollout_size)
 
     def init_optimiser(self, params: Params) -> Any:
         return self.critic.init_optimiser(params.critic)
 
     def draw_minibatches(self, rng: np.random.Generator) -> np.ndarray:
-        return self.critic.draw_minibatches(rng, self.batch_size)
+        return self.critic.draw_minibatches(rng, self.rollout_size)
 
     def learn(
         self, policy: Policy, learned: Learned, batch: Batch, rows: Array, remaining: Array

@@ -35,10 +35,10 @@ class Setup:
     ) -> None:
         self.agent, self.task, self.seed, self.protocol = agent, task, seed, protocol
         self.steps = _whole(steps)
-        if self.steps < agent.batch_size:
+        if self.steps < agent.rollout_size:
             raise ValueError(
                 f"steps={steps!r}: must be at least one rollout, num_envs*num_steps="
-                f"{agent.batch_size}"
+                f"{agent.rollout_size}"
             )
         self._judge: VecEnv | None = None
         self._can_make = isinstance(task, str) or callable(task)

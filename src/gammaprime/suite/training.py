@@ -189,7 +189,7 @@ class Session:
         if self.path is not None and self.upkeep.tensorboard:
             self._board = self._board or Board(self.path, before)
             self._board.write(row | clock, loop.steps)
-        return Update(loop.steps, loop.num_updates * loop.agent.batch_size, row, clock)
+        return Update(loop.steps, loop.num_updates * loop.agent.rollout_size, row, clock)
 
     def _save(self, now: bool) -> None:
         """A checkpoint and the policy, when it is time."""

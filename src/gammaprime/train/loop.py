@@ -51,16 +51,16 @@ class OnPolicyLoop:
     def __init__(
         self, agent: OnPolicy, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
     ) -> None:
-        if total_steps < agent.batch_size:
+        if total_steps < agent.rollout_size:
             raise ValueError(
-                f"steps={total_steps!r}: must be at least one rollout, {agent.batch_size}"
+                f"steps={total_steps!r}: must be at least one rollout, {agent.rollout_size}"
             )
         if env.num_envs != agent.num_envs:
             raise ValueError(
                 f"env has {env.num_envs} rows: must be num_envs={agent.num_envs} of the agent"
             )
         self.agent, self.env = agent, env
-        self.num_updates = total_steps // agent.batch_size
+        self.num_updates = total_steps // agent.rollout_size
         env_seed, act_seed, init_seed, learn_seed = (
             int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(4)
         )
@@ -74,7 +74,7 @@ class OnPolicyLoop:
 
     @property
     def steps(self) -> int:
-        return self.state.num_updates * self.agent.batch_size
+        return self.state.num_updates * self.agent.rollout_size
 
     @property
     def done(self) -> bool:
