@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -29,6 +30,25 @@ def init_network(key: Array, sizes: tuple[int, ...], last_scale: float) -> Netwo
         Layer(jax.nn.initializers.orthogonal(gain)(k, (rows, columns)), jnp.zeros(columns))
         for k, gain, rows, columns in zip(keys, gains, sizes[:-1], sizes[1:], strict=True)
     )
+
+
+def init_uniform(key: Array, sizes: tuple[int, ...]) -> Network:
+    """Weights and biases uniform in ±1/√inputs, the default of PyTorch's linear layers.
+
+    For off-policy agents: their published scores were made with it.
+    """
+    shapes = list(pairwise(sizes))
+    # One draw for all layers: every draw of its own would be compiled anew.
+    draws = jax.random.uniform(
+        key, (sum((rows + 1) * columns for rows, columns in shapes),), minval=-1.0
+    )
+    network = []
+    for rows, columns in shapes:
+        size = (rows + 1) * columns
+        layer = draws[:size].reshape(rows + 1, columns) / math.sqrt(rows)
+        network.append(Layer(layer[:-1], layer[-1]))
+        draws = draws[size:]
+    return tuple(network)
 
 
 class PolicyParams(NamedTuple):
@@ -101,3 +121,19 @@ class Categorical:
 
 
 Policy: TypeAlias = Gaussian | Categorical
+
+
+def squash(mean: Array, log_std: Array, noise: Array) -> tuple[Array, Array]:
+    """a = tanh(u), u = μ + σε, and its log-likelihood.
+
+        log π(a|x) = Σ_j −½ε_j² − log σ_j − ½log 2π − log(1 − tanh² u_j)
+
+    The last term is written 2(log 2 − u − softplus(−2u)), which neither overflows nor needs a
+    small number inside the logarithm, however close to its bounds the action is.
+
+    Shapes: (..., A) -> (..., A), (...).
+    """
+    pre_squash = mean + jnp.exp(log_std) * noise
+    log_slope = 2.0 * (math.log(2.0) - pre_squash - jax.nn.softplus(-2.0 * pre_squash))
+    log_prob = -0.5 * (noise**2 + LOG_2PI) - log_std - log_slope
+    return jnp.tanh(pre_squash), jnp.sum(log_prob, axis=-1)

@@ -19,6 +19,20 @@ def check_positive(name: str, value: float, *, zero_allowed: bool = False) -> fl
     return number
 
 
+def check_whole(name: str, value: int) -> int:
+    """The number as an int, if it is whole and at least 0."""
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name}={value!r}: must be an integer >= 0")
+    return value
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> str:
+    """The word, if it is one of these."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, choices))}")
+    return value
+
+
 def check_sizes(name: str, value: Sequence[int]) -> tuple[int, ...]:
     """The sizes of hidden layers as a tuple: a list comes from a file, and cannot be hashed."""
     if not isinstance(value, tuple | list):
