@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ pytest.importorskip("mujoco")
 pytest.importorskip("tyro")
 
 from gammaprime import cli
+from gammaprime.agents import DDPG, DDPG_SPINNING_UP, SAC, TD3, DensityRatio, LearnedEntropy
+from gammaprime.agents.trpo import BASELINES
 from gammaprime.suite import command, machine, threads, training, video
 from gammaprime.train.rollout import BreakdownError
 
@@ -85,6 +88,9 @@ def test_train_again__is_done_at_once(stored, capsys):
         ("train ppo --task Hopper-v4 --minibatches 7", "minibatches=7: must divide"),
         ("train ppo --task Hopper-v4 --gamma 2", "gamma=2.0: must lie in"),
         ("train ppo --task FrozenLake-v1", "observation space Discrete(16) is not supported"),
+        ("train td3 --task CartPole-v1", "action space Discrete(2) is not supported"),
+        ("train td3 --task Hopper-v4 --steps 49", "steps=49: must be at least one rollout"),
+        ("train ddpq --task Hopper-v4", "unknown agent 'ddpq': did you mean 'ddpg'?"),
         ("resume nowhere", "nowhere: is not a run directory"),
         ("evaluate nowhere", "nowhere: is not a run directory"),
         ("enjoy nowhere --video a.gif", "nowhere: is not a run directory"),
@@ -121,6 +127,42 @@ def test_unknown_option__is_told_with_the_nearest(house, capsys, text, hint):
 def test_out_of_another_configuration__is_refused(stored, capsys):
     assert run(f"{SHORT} --out {stored} --seed 1") == 2
     assert "belongs to another configuration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"),
+    [
+        ("trpo_baselines", BASELINES),
+        ("trpo-baselines", BASELINES),
+        ("ddpg", DDPG),
+        ("ddpg-spinning-up", DDPG_SPINNING_UP),
+        ("td3", TD3()),
+        ("sac", SAC()),
+    ],
+)
+def test_agent__is_named_on_the_command_line_and_every_setting_can_be_changed(name, agent):
+    asked = [name, "--task", "Hopper-v4"]
+    assert command.parse(asked)[0] == agent
+    changed, _ = command.parse([*asked, "--gamma", "0.9", "--steps", "1e5"])
+    assert changed == replace(agent, gamma=0.9)
+
+
+def test_slots_of_off_policy_agents__come_last():
+    words = "sac --task Hopper-v4 entropy:learned-entropy weighting:density-ratio"
+    agent, _ = command.parse([*words.split(), "--weighting.inverse-temperature", "0.2"])
+    weighting = DensityRatio(inverse_temperature=0.2)
+    assert agent == SAC(entropy=LearnedEntropy(), weighting=weighting)
+
+
+def test_off_policy_run__is_trained_judged_and_found_done(house, capsys):
+    small = "--num-steps 8 --hidden 4 --batch-size 4 --random-steps 16 --learning-starts 24"
+    text = f"train ddpg --task Hopper-v4 --steps 64 {small} --time-limit 20 --out run"
+    assert run(f"{text} --no-tensorboard") == 0
+    assert run("evaluate run --episodes 2") == 0
+    assert run("resume run") == 0
+    out = capsys.readouterr().out
+    assert "done, 64 steps; next: gammaprime evaluate run" in out
+    assert "Hopper-v4, 2 episodes, the most likely actions" in out
 
 
 def test_resume__goes_on_where_a_run_was_stopped(stored, house, capsys):
@@ -208,7 +250,8 @@ def test_help_of_train__needs_the_standard_library_alone():
         "sys.exit(main(['train', '--help']))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "gammaprime train ppo|trpo|pg --task TASK" in done.stdout
+    assert "gammaprime train AGENT --task TASK" in done.stdout
+    assert "ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up" in done.stdout
 
 
 THREADS = """

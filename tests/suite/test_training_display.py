@@ -52,6 +52,18 @@ def test_log__is_a_few_clean_lines(monkeypatch):
     assert len(lines) == 6
 
 
+def test_speed__is_that_of_learning_once_there_is_any(monkeypatch):
+    moments = iter([0.0, 0.1, 0.2, 10.2, 20.2])
+    monkeypatch.setattr("gammaprime.suite.display.time.monotonic", lambda: next(moments))
+    display = Display(Console(file=io.StringIO()))
+    for steps in (100, 200):
+        display.on_update(update(steps))
+    assert "1,000 steps/s" in display.line(update(200))
+    for steps in (300, 350, 400):
+        display.on_update(update(steps, **{"train/critic_loss": 1.0}))
+    assert "5 steps/s  2 min 0 s left" in display.line(update(400))
+
+
 def test_terminal__sees_one_line_that_is_redrawn(monkeypatch):
     text = show(True, monkeypatch, seconds_each=0.01)
     assert text.startswith("\x1b[?25l")

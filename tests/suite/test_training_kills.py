@@ -15,11 +15,18 @@ pytest.importorskip("mujoco")
 
 from suite.training_runs import fingerprint
 
+OFF_POLICY = (
+    "--num-envs 2 --num-steps 32 --updates-per-step 0.25 --hidden 8 --batch-size 8 "
+    "--replay-size 3000 --random-steps 640 --learning-starts 640"
+)
 SMALL = {
     "ppo": "ppo --num-envs 2 --num-steps 64 --hidden 8 --epochs 2 --minibatches 4",
     "trpo": "trpo --num-envs 2 --num-steps 64 --hidden 8 --critic.epochs 2 --normalise-obs",
     "pg": "pg --num-envs 2 --num-steps 64 --hidden 8 --critic.epochs 2 --scale-rewards",
+    "td3": f"td3 {OFF_POLICY}",
+    "sac": f"sac {OFF_POLICY}",
 }
+RATIO = ["weighting:density-ratio", "--weighting.recent-size=500", "--weighting.batch-size=8"]
 SHARED = "--seed 5 --eval-every 4000 --eval-episodes 2 --checkpoint-seconds 0 --no-tensorboard"
 
 
@@ -119,16 +126,40 @@ def test_kills__change_no_bit_of_a_time_aware_run_with_many_heads(environment, t
 
 
 @pytest.mark.slow
-def test_two_processes__on_all_cores_and_on_one__give_the_same_bits(environment, tmp_path):
+@pytest.mark.parametrize(("kind", "task"), [("td3", "Ant-v4"), ("sac", "Hopper-v4")])
+def test_many_kills__change_no_bit_of_a_run_with_a_replay(environment, tmp_path, kind, task):
+    calm, hunted = tmp_path / "calm", tmp_path / "hunted"
+    finish(command(kind, task, 12_800, calm, *RATIO), environment)
+    rng = random.Random(kind + task)
+    for _ in range(5):
+        arguments = command(kind, task, 12_800, hunted, *RATIO)
+        assert kill_at_random(arguments, environment, hunted, rng)
+    assert list((hunted / "checkpoints/replay").glob("*.safetensors"))
+    cut_newest_checkpoint(hunted)
+    resumed = finish(command(kind, task, 12_800, hunted, *RATIO), environment)
+    assert "going back to step" in resumed.stderr
+    assert fingerprint(hunted) == fingerprint(calm)
+    assert not (hunted / "checkpoints/replay").exists()
+
+
+def cut_newest_checkpoint(out):
+    """As a disk does that lies about what it has written."""
+    newest = max((out / "checkpoints").glob("*.json")).with_suffix(".safetensors")
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ppo", "td3"])
+def test_two_processes__on_all_cores_and_on_one__give_the_same_bits(environment, tmp_path, kind):
     free, bound, uncached = (tmp_path / name for name in ("free", "bound", "uncached"))
     core = min(os.sched_getaffinity(0))
-    finish(command("ppo", "Hopper-v4", 1_280, free), environment)
+    finish(command(kind, "Hopper-v4", 1_280, free), environment)
     finish(
-        command("ppo", "Hopper-v4", 1_280, bound),
+        command(kind, "Hopper-v4", 1_280, bound),
         # Whatever the user's shell says of threads, a run has one.
         environment | {"OMP_NUM_THREADS": "2", "NPROC": "2", "ONLY_CORE": str(core)},
     )
-    finish(command("ppo", "Hopper-v4", 1_280, uncached, "--no-compilation-cache"), environment)
+    finish(command(kind, "Hopper-v4", 1_280, uncached, "--no-compilation-cache"), environment)
     assert fingerprint(bound) == fingerprint(free)
     assert fingerprint(uncached) == fingerprint(free)
     cores = [json.loads((out / "manifest.json").read_text())["cores"] for out in (free, bound)]

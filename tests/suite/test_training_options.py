@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,16 +15,23 @@ from gammaprime.agents import (
     GAE,
     PG,
     PPO,
+    SAC,
     SGD,
+    TD3,
     TRPO,
     CriticFit,
+    DensityRatio,
+    LearnedEntropy,
     TaylorGradient,
     TaylorQ,
     TaylorWeight,
     TDDelta,
 )
-from gammaprime.suite.options import AGENTS, Protocol, Upkeep, agent_from, agent_table
+from gammaprime.agents.td3 import DDPG, DDPG_SPINNING_UP
+from gammaprime.agents.trpo import BASELINES
+from gammaprime.suite.options import AGENTS, KINDS, Protocol, Upkeep, agent_from, agent_table
 from gammaprime.suite.setup import Setup
+from gammaprime.suite.store import run_path
 
 VARIED = [
     PPO(),
@@ -31,6 +39,9 @@ VARIED = [
     PPO(weighting=TaylorWeight(order=3, normalise=True), hidden=()),
     TRPO(advantage=TaylorGradient(order=2), critic=CriticFit(epochs=3)),
     PG(optimiser=SGD(learning_rate=1), advantage=TDDelta()),
+    TD3(weighting=DensityRatio(learning_rate=1e-4, scale="paper"), hidden=(8,)),
+    SAC(entropy=LearnedEntropy(), weighting=DensityRatio(gamma_prime=0.999)),
+    *AGENTS.values(),
 ]
 
 
@@ -40,9 +51,20 @@ def test_agent__survives_json(agent):
     assert agent_from(json.loads(text)) == agent
 
 
-def test_every_agent_of_the_command_line__is_its_own_kind():
-    for name, cls in AGENTS.items():
-        assert agent_table(cls())["kind"] == name
+def test_every_kind__is_its_own():
+    assert list(KINDS) == ["ppo", "trpo", "pg", "td3", "sac"]
+    for kind, cls in KINDS.items():
+        assert agent_table(cls())["kind"] == kind
+
+
+def test_agents_of_the_command_line__are_the_defaults_and_the_presets():
+    assert {kind: cls() for kind, cls in KINDS.items()}.items() <= AGENTS.items()
+    presets = {name: agent for name, agent in AGENTS.items() if name not in KINDS}
+    assert presets == {
+        "trpo_baselines": BASELINES,
+        "ddpg": DDPG,
+        "ddpg_spinning_up": DDPG_SPINNING_UP,
+    }
 
 
 def test_table__names_only_what_differs():
@@ -66,7 +88,7 @@ def test_table__names_only_what_differs():
         ({"kind": "ppo", "advantage": {"kind": "taylor"}}, "unknown kind of advantage 'taylor'"),
         ({"kind": "ppo", "advantage": {"order": 1}}, "must be a table with a kind: gae"),
         ({"kind": "ppo", "advantage": {"kind": "taylor_q", "odrer": 1}}, "mean 'order'?"),
-        ({"gamma": 0.9}, "must be a table with a kind: ppo, trpo, pg"),
+        ({"gamma": 0.9}, "must be a table with a kind: ppo, trpo, pg, td3, sac"),
         ({"kind": "ppo", "gamma": 1.5}, "gamma=1.5: must lie in"),
     ],
 )
@@ -94,10 +116,18 @@ def test_defaults__are_spelt_out_so_that_equal_runs_share_a_configuration():
     pytest.importorskip("mujoco")
     implied = Setup(PPO(), "Hopper-v4", 1e5, 0, Protocol())
     said = Setup(
-        PPO(), "Hopper-v4", 100_000, 0, Protocol(eval_every=10_000, eval_gamma_prime=1 - 1 / 1000)
+        PPO(), "Hopper-v4", 100_000, 0, Protocol(None, True, False, 10_000, 5, 1 - 1 / 1000)
     )
     assert implied.config == said.config
+    assert implied.config["settings"]["protocol"]["eval_episodes"] == 5
     assert implied.name == "ppo-Hopper-v4-s0"
+
+
+def test_configuration_of_the_first_runs__has_kept_its_hash():
+    # Folders are named by it: a run from before must be found and resumed.
+    pytest.importorskip("mujoco")
+    setup = Setup(PPO(), "Hopper-v4", 1e6, 0, Protocol())
+    assert run_path(Path(), setup.name, setup.config).name == "ppo-Hopper-v4-s0-0a316337f9b6"
 
 
 @pytest.mark.parametrize(

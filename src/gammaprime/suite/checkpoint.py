@@ -1,7 +1,8 @@
 """Checkpoints: the last two states of a run, of which one is always whole.
 
-    000000040960.safetensors   the arrays; its own header repeats step and metrics_bytes
+    000000040960.safetensors   the arrays; its own header repeats the facts of its manifest
     000000040960.json          written after it: size and hash, the proof that it is whole
+    replay/                    transitions, in segments that both name (`suite.segments`)
 
 A checkpoint without its .json was never finished.  The newest that keeps its promise is loaded,
 with a warning for each newer one that does not.  Nothing is unpickled or evaluated.
@@ -26,10 +27,13 @@ try:
 except ImportError as error:
     raise ImportError("checkpoints need safetensors: pip install 'gammaprime[train]'") from error
 
+from gammaprime.suite import segments
 from gammaprime.suite.files import from_json, remove_leftovers, to_json, write_whole
+from gammaprime.suite.segments import DamagedError, Segment
 
 FORMAT = 1
 KEPT = 2
+FACTS = ("step", "metrics_bytes", "segments")
 _NAME = re.compile(r"\d{12}\.json")
 
 
@@ -39,19 +43,24 @@ class Checkpoint(NamedTuple):
     step: int
     metrics_bytes: int
     arrays: dict[str, np.ndarray]
+    segments: tuple[Segment, ...] = ()
+    """Where the transitions are that it needs, stored before it."""
 
-
-class DamagedError(ValueError):
-    """A checkpoint that is not what its manifest promises."""
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its manifest and the header of its data both say."""
+        facts = {"step": self.step, "metrics_bytes": self.metrics_bytes}
+        listed = {"segments": [list(segment) for segment in self.segments]}
+        return facts | listed if self.segments else facts
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Store a checkpoint, and only then let go of what is older than the one before it."""
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {"step": checkpoint.step, "metrics_bytes": checkpoint.metrics_bytes}
+    facts = checkpoint.facts
     # In C order: safetensors would store other layouts with their entries shuffled.
     arrays = {name: np.array(x, order="C") for name, x in checkpoint.arrays.items()}
-    packed = pack(arrays, metadata={name: str(value) for name, value in facts.items()})
+    packed = pack(arrays, metadata={name: json.dumps(value) for name, value in facts.items()})
     data = folder / f"{checkpoint.step:012d}.safetensors"
     write_whole(data, packed)
     promise = {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
@@ -96,11 +105,13 @@ def read(manifest: Path) -> Checkpoint:
         raise DamagedError(f"{data}: its hash is not the one in its manifest")
     try:
         arrays, facts = unpack(packed), _facts(packed)
+        held = segments.from_list(facts.get("segments", []))
     except (SafetensorError, ValueError, KeyError) as error:
         raise DamagedError(f"{data}: not a checkpoint ({error})") from None
-    if facts != {name: promise[name] for name in facts}:
+    if facts != {name: promise[name] for name in FACTS if name in promise}:
         raise DamagedError(f"{manifest}: does not say what {data.name} says")
-    return Checkpoint(facts["step"], facts["metrics_bytes"], arrays)
+    segments.check(manifest.parent, held)
+    return Checkpoint(facts["step"], facts["metrics_bytes"], arrays, held)
 
 
 def set_aside(folder: Path, step: int) -> None:
@@ -115,6 +126,7 @@ def set_aside(folder: Path, step: int) -> None:
             if data.is_file():
                 data.replace(data.with_suffix(".safetensors.damaged"))
     remove_leftovers(folder)
+    remove_leftovers(folder / segments.REPLAY)
 
 
 def _check_promise(manifest: Path, promise: Mapping[str, Any]) -> None:
@@ -130,11 +142,11 @@ def _check_promise(manifest: Path, promise: Mapping[str, Any]) -> None:
         raise DamagedError(f"{manifest}: says it is of step {promise['step']}")
 
 
-def _facts(packed: bytes) -> dict[str, int]:
-    """The numbers in the header of a safetensors file, after `unpack` has accepted it."""
+def _facts(packed: bytes) -> dict[str, Any]:
+    """What the header of a safetensors file says, after `unpack` has accepted it."""
     header = json.loads(packed[8 : 8 + int.from_bytes(packed[:8], "little")])
-    facts = header["__metadata__"]
-    return {name: int(facts[name]) for name in ("step", "metrics_bytes")}
+    told = header["__metadata__"]
+    return {name: json.loads(told[name]) for name in FACTS if name in told}
 
 
 def _manifests(folder: Path) -> list[Path]:
@@ -152,3 +164,16 @@ def _prune(folder: Path) -> None:
     for data in folder.glob("*.safetensors"):
         if data.stem not in kept:
             data.unlink(missing_ok=True)
+    if (folder / segments.REPLAY).is_dir():
+        segments.prune(folder, _needed(folder))
+
+
+def _needed(folder: Path) -> list[Segment]:
+    """The segments of the checkpoints that are kept, as far as these can be read."""
+    needed: list[Segment] = []
+    for manifest in _manifests(folder):
+        try:
+            needed += segments.from_list(from_json(manifest).get("segments", []))
+        except ValueError:
+            continue
+    return needed

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from gammaprime.agents.on_policy import OnPolicy
-from gammaprime.suite.options import AGENTS, Protocol, Upkeep
+from gammaprime.agents.off_policy import OffPolicy
+from gammaprime.suite.options import AGENTS, Agent, Protocol, Upkeep
 from gammaprime.suite.spec import unknown
 
 
@@ -33,6 +33,8 @@ Count = Annotated[
     ),
 ]
 """An integer that may be written 1e6."""
+ON_POLICY_SLOTS = "advantage:taylor-q --advantage.order 2 weighting:taylor-weight"
+OFF_POLICY_SLOTS = "weighting:density-ratio --weighting.inverse-temperature 0.2"
 
 
 @dataclass(frozen=True)
@@ -53,22 +55,26 @@ class Command:
     upkeep: Annotated[Upkeep, tyro.conf.arg(name="")] = field(default_factory=Upkeep)
 
 
-def parse(arguments: Sequence[str]) -> tuple[OnPolicy, Command]:
+def parse(arguments: Sequence[str]) -> tuple[Agent, Command]:
     """The agent and the command that the arguments after `gammaprime train` ask for."""
-    kind, *rest = arguments
-    if kind not in AGENTS:
-        raise ValueError(f"train: {unknown('agent', kind, AGENTS)}")
-    agent = AGENTS[kind]
+    name, *rest = arguments
+    key = name.replace("-", "_")
+    if key not in AGENTS:
+        raise ValueError(f"train: {unknown('agent', name, AGENTS)}")
+    agent = AGENTS[key]
     # One level of names is dropped, so that it is --gamma and --advantage.order.
-    flat = Annotated[agent, tyro.conf.arg(name="")]
+    flat = Annotated[type(agent), tyro.conf.arg(name="")]
     whole: Any = make_dataclass(
-        "Train", [("agent", flat, field(default_factory=agent))], bases=(Command,), frozen=True
+        "Train",
+        [("agent", flat, field(default_factory=lambda: agent))],
+        bases=(Command,),
+        frozen=True,
     )
-    usage = "Slots come last: advantage:taylor-q --advantage.order 2 weighting:taylor-weight"
-    whole.__doc__ = f"{cleandoc(agent.__doc__ or '')}\n\n{usage}"
+    slots = OFF_POLICY_SLOTS if isinstance(agent, OffPolicy) else ON_POLICY_SLOTS
+    whole.__doc__ = f"{cleandoc(type(agent).__doc__ or '')}\n\nSlots come last: {slots}"
     parsed = tyro.cli(
         whole,
-        prog=f"gammaprime train {kind}",
+        prog=f"gammaprime train {name}",
         args=rest,
         config=(tyro.conf.CascadeSubcommandArgs,),
     )

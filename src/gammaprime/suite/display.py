@@ -27,6 +27,7 @@ class Display(Callback):
         self._marks: list[tuple[float, int]] = []
         self._shown = -float("inf")
         self._judged = ""
+        self._learning = False
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -56,6 +57,10 @@ class Display(Callback):
 
     def on_update(self, update: Update) -> None:
         now = time.monotonic()
+        # Exploring is many times faster than what follows: its speed would promise an early end.
+        if not self._learning and any(name.startswith("train/") for name in update.row):
+            self._learning = True
+            self._marks.clear()
         self._marks.append((now, update.steps))
         while len(self._marks) > 2 and now - self._marks[0][0] > REMEMBERED:
             self._marks.pop(0)

@@ -20,6 +20,10 @@ CHECKPOINTS = "checkpoints"
 BREAKDOWN = "breakdown"
 
 
+class BusyError(ValueError):
+    """Another process is working in the folder."""
+
+
 @contextmanager
 def claim(path: Path, config: store.Config, manifest: Mapping[str, Any]) -> Iterator[None]:
     """Work in a folder, alone, if it is empty or belongs to this configuration."""
@@ -45,7 +49,7 @@ def _alone(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{path}: another process is training this run right now") from None
+            raise BusyError(f"{path}: another process is training this run right now") from None
         yield
 
 

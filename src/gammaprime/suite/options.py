@@ -14,13 +14,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.agents.on_policy import OnPolicy
 from gammaprime.agents.pg import PG
 from gammaprime.agents.ppo import PPO
-from gammaprime.agents.trpo import TRPO
+from gammaprime.agents.sac import SAC
+from gammaprime.agents.td3 import DDPG, DDPG_SPINNING_UP, TD3
+from gammaprime.agents.trpo import BASELINES, TRPO
 from gammaprime.suite.spec import unknown
 
 Table = dict[str, Any]
+Agent = OnPolicy | OffPolicy
 
 
 def kind_of(cls: type) -> str:
@@ -28,8 +32,18 @@ def kind_of(cls: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
 
 
-AGENTS: dict[str, type[OnPolicy]] = {"ppo": PPO, "trpo": TRPO, "pg": PG}
-"""By their names on the command line, which are their kinds."""
+KINDS: dict[str, type[Agent]] = {kind_of(cls): cls for cls in (PPO, TRPO, PG, TD3, SAC)}
+AGENTS: dict[str, Agent] = {
+    "ppo": PPO(),
+    "trpo": TRPO(),
+    "trpo_baselines": BASELINES,
+    "pg": PG(),
+    "td3": TD3(),
+    "ddpg": DDPG,
+    "ddpg_spinning_up": DDPG_SPINNING_UP,
+    "sac": SAC(),
+}
+"""Where options start from, by their names on the command line and in specs."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +57,16 @@ class Protocol:
     time_feature: bool = False
     """Show the age to the agent, and make the time limit the end of the task."""
     eval_every: int | None = None
-    """Steps between evaluations, 0 for none; a tenth of all steps by default."""
-    eval_episodes: int = 5
-    """Episodes of an evaluation."""
+    """Steps between evaluations, 0 for none; by default a tenth of all steps, off-policy 5,000."""
+    eval_episodes: int | None = None
+    """Episodes of an evaluation; 5 by default, off-policy 10."""
     eval_gamma_prime: float | None = None
     """The γ' of the returns that are reported; 1 − 1/time_limit by default."""
 
     def __post_init__(self) -> None:
         if self.eval_every is not None and self.eval_every < 0:
             raise ValueError(f"eval_every={self.eval_every!r}: must be 0 (never) or more")
-        if self.eval_episodes < 1:
+        if self.eval_episodes is not None and self.eval_episodes < 1:
             raise ValueError(f"eval_episodes={self.eval_episodes!r}: must be at least 1")
         discount = self.eval_gamma_prime
         if discount is not None and not 0.0 <= discount <= 1.0:
@@ -73,14 +87,14 @@ class Upkeep:
             raise ValueError(f"checkpoint_seconds={self.checkpoint_seconds!r}: must be 0 or more")
 
 
-def agent_table(agent: OnPolicy) -> Table:
+def agent_table(agent: Agent) -> Table:
     """An agent as a table, with every setting in it."""
     return to_table(agent)
 
 
-def agent_from(table: Mapping[str, Any]) -> OnPolicy:
+def agent_from(table: Mapping[str, Any]) -> Agent:
     """The agent that a table describes."""
-    return _from_kinds("agent", table, AGENTS)
+    return _from_kinds("agent", table, KINDS)
 
 
 def to_table(value: Any) -> Any:

@@ -9,10 +9,11 @@ import numpy as np
 
 from gammaprime import envs
 from gammaprime.acting import Actor
-from gammaprime.agents.on_policy import OnPolicy
+from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
-from gammaprime.suite.options import Protocol, agent_table, to_table
+from gammaprime.suite.options import Agent, Protocol, agent_table, to_table
 from gammaprime.train.evaluate import evaluate
+from gammaprime.train.off_policy_loop import continuous_actions
 from gammaprime.train.rollout import Episode
 
 Task = str | Callable[[], Any] | VecEnv
@@ -31,7 +32,7 @@ class Setup:
     """
 
     def __init__(
-        self, agent: OnPolicy, task: Task, steps: float, seed: int, protocol: Protocol
+        self, agent: Agent, task: Task, steps: float, seed: int, protocol: Protocol
     ) -> None:
         self.agent, self.task, self.seed, self.protocol = agent, task, seed, protocol
         self.steps = _whole(steps)
@@ -43,13 +44,23 @@ class Setup:
         self._judge: VecEnv | None = None
         self._can_make = isinstance(task, str) or callable(task)
         self.env = self._make(agent.num_envs, protocol.stagger) if self._can_make else self._given()
+        if isinstance(agent, OffPolicy):
+            continuous_actions(self.env)
         limit = self.env.time_limit
         self.gamma_prime = protocol.eval_gamma_prime
         if self.gamma_prime is None:
             self.gamma_prime = 1.0 - 1.0 / limit if limit else DEFAULT_GAMMA_PRIME
-        self.eval_every = protocol.eval_every
-        if self.eval_every is None:
-            self.eval_every = -(-self.steps // 10) if self._can_make else 0
+        self.eval_every, self.eval_episodes = self._evaluations()
+
+    def _evaluations(self) -> tuple[int, int]:
+        """Steps between evaluations and episodes of each: as asked, or as the agent's kind has."""
+        every, episodes = self.protocol.eval_every, self.protocol.eval_episodes
+        usual = (-(-self.steps // 10), 5)
+        if isinstance(self.agent, OffPolicy):
+            usual = (5_000, 10)
+        if every is None:
+            every = usual[0] if self._can_make else 0
+        return every, usual[1] if episodes is None else episodes
 
     def _given(self) -> VecEnv:
         """The environment that was handed over, under the contract."""
@@ -76,7 +87,11 @@ class Setup:
     def config(self) -> dict[str, Any]:
         """What decides the numbers, and so the identity of the run."""
         task = self.task if isinstance(self.task, str) else self._describe()
-        resolved = {"eval_every": self.eval_every, "eval_gamma_prime": self.gamma_prime}
+        resolved = {
+            "eval_every": self.eval_every,
+            "eval_episodes": self.eval_episodes,
+            "eval_gamma_prime": self.gamma_prime,
+        }
         protocol = {k: v for k, v in to_table(self.protocol).items() if k != "kind"} | resolved
         settings = {"agent": agent_table(self.agent), "task": task, "protocol": protocol}
         return {"kind": "train", "settings": settings | {"steps": self.steps, "seed": self.seed}}
@@ -106,7 +121,7 @@ class Setup:
 
         Nothing of it outlives the evaluation, so nothing of it needs to be saved.
         """
-        episodes = self.protocol.eval_episodes
+        episodes = self.eval_episodes
         if self._judge is None:
             self._judge = self._make(episodes, stagger=False)
         sequence = np.random.SeedSequence(self.seed, spawn_key=(EVALUATION_KEY, step))

@@ -2,7 +2,7 @@
 
     config.json, manifest.json      what decides the numbers, and where they come from
     metrics.jsonl, wall_clock.jsonl, tensorboard/
-    checkpoints/                    the last two states
+    checkpoints/                    the last two states, and the replay they learn from
     policy.npz                      the newest policy, for `gammaprime.acting.Policy.load`
     breakdown/                      what a run broke on, if it did
     done                            written last
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gammaprime.acting import Policy
-from gammaprime.agents.on_policy import OnPolicy
+from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box
-from gammaprime.suite import checkpoint, folders, machine
+from gammaprime.suite import checkpoint, folders, machine, segments
 from gammaprime.suite.interrupts import Interrupted, Interrupts
 from gammaprime.suite.metrics import (
     METRICS,
@@ -34,10 +34,11 @@ from gammaprime.suite.metrics import (
     read_rows,
     training_row,
 )
-from gammaprime.suite.options import Protocol, Upkeep, agent_from, from_table
+from gammaprime.suite.options import Agent, Protocol, Upkeep, agent_from, from_table
 from gammaprime.suite.setup import Setup, Task
 from gammaprime.suite.threads import start_jax
-from gammaprime.train.loop import OnPolicyLoop
+from gammaprime.train.loop import Loop, OnPolicyLoop
+from gammaprime.train.off_policy_loop import OffPolicyLoop
 from gammaprime.train.rollout import BreakdownError
 
 
@@ -77,7 +78,7 @@ class TrainingRun:
 
 
 def train(
-    agent: OnPolicy,
+    agent: Agent,
     env_or_task: Task,
     steps: float,
     seed: int = 0,
@@ -103,6 +104,7 @@ def train(
         resumed = {"resume": "exact" if setup.env.exact_resume else "statistical"}
         with folders.claim(path, setup.config, machine.manifest(setup.config) | resumed):
             if (path / "done").is_file():
+                segments.drop(path / folders.CHECKPOINTS)
                 return finished(path)
             return Session(setup, path, upkeep).run(callbacks)
     finally:
@@ -134,12 +136,21 @@ def finished(path: Path) -> TrainingRun:
     return TrainingRun(path, rows[-1]["time/total_timesteps"], True, Policy.load(path), rows)
 
 
+def make_loop(setup: Setup) -> Loop:
+    """The loop that this kind of agent learns in."""
+    numbers = (setup.env, setup.steps, setup.seed, setup.gamma_prime)
+    if isinstance(setup.agent, OffPolicy):
+        return OffPolicyLoop(setup.agent, *numbers)
+    return OnPolicyLoop(setup.agent, *numbers)
+
+
 class Session:
     """One process's share of a run: from its newest checkpoint to its end, or to a signal."""
 
     def __init__(self, setup: Setup, path: Path | None, upkeep: Upkeep) -> None:
         self.setup, self.path, self.upkeep = setup, path, upkeep
-        self.loop = OnPolicyLoop(setup.agent, setup.env, setup.steps, setup.seed, setup.gamma_prime)
+        self.loop = make_loop(setup)
+        self.segments: tuple[segments.Segment, ...] = ()
         self.recent = Recent()
         self.lines = self._restore() if path is not None else Lines(None)
         self._board: Board | None = None
@@ -154,6 +165,9 @@ class Session:
         lines = Lines.reopen(self.path, saved.metrics_bytes)
         self.loop.restore(saved.arrays)
         self.recent.restore(saved.arrays)
+        if isinstance(self.loop, OffPolicyLoop) and not self.loop.done:
+            segments.restore(folder, saved.segments, self.loop.replay)
+            self.segments = saved.segments
         checkpoint.set_aside(folder, saved.step)
         return lines
 
@@ -180,16 +194,15 @@ class Session:
         try:
             progress = loop.advance()
         except BreakdownError as broken:
-            raise self._keep(broken) from broken
+            raise self._keep(broken, before) from broken
         row = training_row(progress, self.recent.add(progress.episodes))
         if self.setup.is_due(before, loop.steps, loop.done):
-            actor = loop.agent.actor(loop.state)
-            row |= evaluation_row(self.setup.evaluate(actor, loop.steps))
+            row |= evaluation_row(self.setup.evaluate(loop.actor(), loop.steps))
         clock = self.lines.append(row, time.monotonic() - started)
         if self.path is not None and self.upkeep.tensorboard:
             self._board = self._board or Board(self.path, before)
             self._board.write(row | clock, loop.steps)
-        return Update(loop.steps, loop.num_updates * loop.agent.rollout_size, row, clock)
+        return Update(loop.steps, loop.total_steps, row, clock)
 
     def _save(self, now: bool) -> None:
         """A checkpoint and the policy, when it is time."""
@@ -198,21 +211,30 @@ class Session:
             return
         self.lines.sync()
         arrays = self.loop.snapshot() | self.recent.snapshot()
-        taken = checkpoint.Checkpoint(self.loop.steps, self.lines.num_bytes, arrays)
+        self._store_replay()
+        taken = checkpoint.Checkpoint(self.loop.steps, self.lines.num_bytes, arrays, self.segments)
         checkpoint.save(self.path / folders.CHECKPOINTS, taken)
         folders.write_policy(self.path, self._policy())
         self._saved_at, self._saved_step = time.monotonic(), self.loop.steps
 
+    def _store_replay(self) -> None:
+        """What the replay has that is not on the disk yet; a run that is done needs none of it."""
+        if isinstance(self.loop, OffPolicyLoop):
+            folder = self.path / folders.CHECKPOINTS
+            done, replay = self.loop.done, self.loop.replay
+            self.segments = () if done else segments.extend(folder, self.segments, replay)
+
     def _policy(self) -> Policy:
         space = self.loop.env.action
         low, high = (space.low, space.high) if isinstance(space, Box) else (None, None)
-        return Policy(self.loop.agent.actor(self.loop.state), low, high)
+        return Policy(self.loop.actor(), low, high)
 
     def _end(self) -> TrainingRun:
         if self.path is not None and self.loop.done:
             # Killed between the last checkpoint and here, a run comes back to this line.
             folders.write_policy(self.path, self._policy())
             folders.finish(self.path, self.lines.seconds)
+            segments.drop(self.path / folders.CHECKPOINTS)
         return TrainingRun(
             self.path, self.loop.steps, self.loop.done, self._policy(), self.lines.rows
         )
@@ -222,15 +244,15 @@ class Session:
         if self._board is not None:
             self._board.close()
 
-    def _keep(self, broken: BreakdownError) -> BreakdownError:
+    def _keep(self, broken: BreakdownError, steps: int) -> BreakdownError:
         """The same breakdown, told with where to look and how to see it again."""
         if self.path is None:
             return broken
-        about = {"message": str(broken), "step": self.loop.steps, "config": self.setup.config}
+        about = {"message": str(broken), "step": steps, "config": self.setup.config}
         folder = folders.write_breakdown(self.path, about, broken.arrays)
         saved = f"step {self._saved_step}" if self._saved_step else "the start"
         message = (
-            f"{broken} (update {self.loop.state.num_updates + 1}, after {self.loop.steps} steps); "
+            f"{broken} (update {steps // self.loop.agent.rollout_size + 1}, after {steps} steps); "
             f"what it broke on is in {folder}; from {saved} it happens again with: "
             f"gammaprime resume {self.path}"
         )

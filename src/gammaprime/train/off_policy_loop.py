@@ -1,0 +1,103 @@
+"""The off-policy loop: some steps, then as many updates from all that was lived through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+
+from gammaprime.acting import BoundedActor, UniformActor
+from gammaprime.agents.density_ratio import DensityRatio, Recent
+from gammaprime.agents.off_policy import Batch, OffPolicy
+from gammaprime.envs.contract import Box, VecEnv
+from gammaprime.train.loop import Loop
+from gammaprime.train.replay import Replay
+from gammaprime.train.state import Arrays, check_update
+from gammaprime.types import Trajectory
+
+
+class OffPolicyLoop(Loop):
+    """A rollout into the replay, then a burst of updates in one compiled call.
+
+    The first ``random_steps`` are drawn uniformly from the action space, and nothing is learned
+    before ``learning_starts``; both are counted in whole rollouts.
+    A snapshot counts the replay's transitions and does not hold them: `Replay.take` and
+    `Replay.put` move them, so that who stores them can store each of them once.
+
+    Paper: algo:off.
+    """
+
+    agent: OffPolicy
+
+    def __init__(
+        self, agent: OffPolicy, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
+    ) -> None:
+        space = continuous_actions(env)
+        super().__init__(agent, env, total_steps, seed, gamma_prime)
+        num_inputs = int(np.prod(env.observation.shape))
+        self.state = agent.init(jax.random.key(self.init_seed), space, num_inputs)
+        self.uniform = UniformActor(space.low, space.high)
+        # A ring that is never filled need not be larger than what fills it.
+        size = min(agent.replay_size, self.total_steps)
+        self.replay = Replay(size, num_inputs, int(np.prod(space.shape)))
+
+    @property
+    def steps(self) -> int:
+        return self.replay.count
+
+    def explore(self) -> BoundedActor | UniformActor:
+        return self.uniform if self.steps < self.agent.random_steps else self.actor()
+
+    def learn(self, rollout: Trajectory) -> dict[str, float]:
+        number = self.steps // self.agent.rollout_size
+        self.replay.add(rollout)
+        if self.steps < self.agent.learning_starts:
+            return {}
+        batch, recent = self.draw(number)
+        key = jax.random.fold_in(self.learn_key, number)
+        state, metrics = self.agent.update(self.state, batch, recent, key)
+        numbers = {name: float(value) for name, value in metrics.items()}
+        check_update(numbers, state, {f"batch/{k}": x for k, x in batch._asdict().items()})
+        self.state = state
+        return numbers
+
+    def draw(self, number: int) -> tuple[Batch, Recent | None]:
+        """What the burst after rollout ``number`` learns from.
+
+        Drawn by a generator of its own, from the seed and the number alone: there is none to
+        save, and agents that differ in their weighting learn from the same minibatches.
+        While the latest transitions are all there are, their ratio is known to be 1, and there
+        is nothing to learn it from.
+        """
+        agent = self.agent
+        rng = np.random.default_rng(np.random.SeedSequence(self.learn_seed, spawn_key=(number,)))
+        batch = self.replay.draw(rng, agent.updates, agent.batch_size)
+        weighting = agent.weighting
+        if not isinstance(weighting, DensityRatio) or len(self.replay) <= weighting.recent_size:
+            return batch, None
+        latest = (agent.updates, weighting.batch_size, weighting.recent_size)
+        return batch, self.replay.draw_recent(rng, *latest)
+
+    def snapshot(self) -> Arrays:
+        return super().snapshot() | {"replay/count": np.array(self.replay.count)}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        super().restore(snapshot)
+        self.replay.count = int(snapshot["replay/count"])
+
+
+def continuous_actions(env: VecEnv) -> Box:
+    """The action space, if it is a bounded box: these agents know no other."""
+    space = env.action
+    if not isinstance(space, Box):
+        raise ValueError(
+            f"action space Discrete({space.n}) is not supported by off-policy agents: "
+            "must be a Box (PPO, TRPO and PG take both)"
+        )
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise ValueError(
+            f"action space Box(low={space.low}, high={space.high}) is not supported by off-policy "
+            "agents: must have finite bounds"
+        )
+    return space
