@@ -7,7 +7,7 @@ import pytest
 
 import gammaprime
 from gammaprime import cli
-from gammaprime.suite import toy
+from gammaprime.suite import progress, toy
 
 TINY = """
 title = "a tiny toy"
@@ -130,11 +130,23 @@ def test_missing_matplotlib__is_answered_with_the_line_that_installs_it(tiny, ca
 def test_list__names_what_ships(capsys):
     assert cli.main(["list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == ["fig_errors", "weights"]
+    assert {"fig_errors", "fig_onpolicy", "table_td3", "demo", "weights"} <= set(names)
+    assert names == sorted(names)
+
+
+def test_list__imports_nothing_that_trains():
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['jax', 'gymnasium', 'mujoco', 'rich']))\n"
+        "from gammaprime.cli import main\n"
+        "sys.exit(main(['list']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "fig_td3" in done.stdout
 
 
 def test_progress__tells_each_tenth_once_where_there_is_no_terminal(capsys):
-    report = cli._progress("name")
+    report = progress.on_stderr("name")
     for done in range(1, 201):
         report(done, 200)
     lines = capsys.readouterr().err.splitlines()

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from gammaprime import __version__
+from gammaprime.suite import changes
 
 RUNS = Path("results/runs")
 FIGURES = Path("results/figures")
+REPORT = Path("results/report.html")
+PUBLISHED = Path("results/published")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,21 +60,46 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[spec], help="run an experiment and store its numbers")
     run.add_argument("--out", type=Path, default=RUNS, metavar="DIR", help=f"default: {RUNS}")
     run.add_argument("--force", action="store_true", help="run again what is already done")
+    changes.add_changes(run)
+    changes.add_ways(run)
     run.set_defaults(command=_run)
 
-    figure = commands.add_parser("figure", parents=[spec], help="draw what `run` has stored")
-    figure.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"default: {RUNS}")
-    figure.add_argument(
-        "--out", type=Path, default=FIGURES, metavar="DIR", help=f"default: {FIGURES}"
-    )
-    figure.set_defaults(command=_figure)
+    _add_showing(commands, spec)
     _add_training(commands)
     return parser
 
 
+def _add_showing(commands: Any, spec: argparse.ArgumentParser) -> None:
+    runs = argparse.ArgumentParser(add_help=False)
+    runs.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"default: {RUNS}")
+
+    figure = commands.add_parser("figure", parents=[spec, runs], help="draw what `run` has stored")
+    figure.add_argument(
+        "--out", type=Path, default=FIGURES, metavar="DIR", help=f"default: {FIGURES}"
+    )
+    figure.add_argument("--statistic", choices=("median_std", "iqm"), help="default: the spec's")
+    changes.add_changes(figure)
+    figure.set_defaults(command=_figure)
+
+    report = commands.add_parser("report", help="one page of everything that a folder can show")
+    report.add_argument("folder", type=Path, metavar="DIR", help=f"of runs, such as {RUNS}")
+    report.add_argument(
+        "--out", type=Path, default=REPORT, metavar="FILE", help=f"default: {REPORT}"
+    )
+    report.set_defaults(command=_report)
+
+    publish = commands.add_parser(
+        "publish", parents=[spec, runs], help="figures and small copies of the runs, to be kept"
+    )
+    publish.add_argument(
+        "--out", type=Path, default=PUBLISHED, metavar="DIR", help=f"default: {PUBLISHED}"
+    )
+    publish.set_defaults(command=_publish)
+
+
 def _add_training(commands: Any) -> None:
     commands.add_parser(
-        "train", help="train ppo, trpo or pg: gammaprime train ppo --task Hopper-v4"
+        "train", help="train an agent: gammaprime train ppo|trpo|pg|td3|ddpg|sac --task Hopper-v4"
     )
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
@@ -100,48 +128,90 @@ def _add_training(commands: Any) -> None:
 def _list(arguments: argparse.Namespace) -> None:
     from gammaprime.suite import spec
 
-    experiments = [spec.load(name) for name in spec.shipped()]
-    width = max(len(experiment.name) for experiment in experiments)
-    for experiment in experiments:
-        print(f"{experiment.name:<{width}}  {experiment.title}")
+    titles = {name: spec.title(name) for name in spec.shipped()}
+    width = max(map(len, titles))
+    for name, title in titles.items():
+        print(f"{name:<{width}}  {title}")
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite import spec, store
+def _run(arguments: argparse.Namespace) -> int:
+    from gammaprime.suite import spec
 
     experiment = spec.load(arguments.spec)
+    if isinstance(experiment, spec.Spec):
+        return _run_one(arguments, experiment)
+    return _run_sweep(arguments, experiment)
+
+
+def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
+    from gammaprime.suite import progress, spec, store
+
+    changes.refuse(arguments, experiment.name)
     path = store.run_path(arguments.out, experiment.name, experiment.config)
     if store.is_done(path, experiment.config) and not arguments.force:
         print(f"{path}\nalready done; --force runs it again")
-        return
+        return 0
     command = ["gammaprime", *sys.argv[1:]]
     store.begin(path, experiment.config, store.manifest(command, experiment.config))
     started = time.perf_counter()
-    data = spec.KINDS[experiment.kind].run(experiment.settings, _progress(experiment.name))
+    data = spec.KINDS[experiment.kind].run(experiment.settings, progress.on_stderr(experiment.name))
     seconds = time.perf_counter() - started
     store.finish(path, data, seconds)
     where = "" if arguments.out == RUNS else f" --runs {arguments.out}"
     print(f"{path}\ndone in {seconds:.1f} s; next: gammaprime figure {arguments.spec}{where}")
+    return 0
+
+
+def _run_sweep(arguments: argparse.Namespace, sweep: Any) -> int:
+    from gammaprime.suite import history
+    from gammaprime.suite.interrupts import Interrupted
+    from gammaprime.suite.run_sweep import Way, run_sweep
+    from gammaprime.suite.schedule import plan
+
+    if arguments.force:
+        raise ValueError("--force: a sweep repeats nothing; remove the folders of its runs instead")
+    sweep = sweep.change(**changes.given(arguments, changes.CHANGES))
+    way = Way(**changes.given(arguments, changes.WAYS))
+    jobs = plan(sweep.runs(), arguments.out)
+    history.note(arguments.out, arguments.spec, sweep)
+    try:
+        code = run_sweep(sweep, jobs, arguments.out, way, lambda line: print(line, flush=True))
+    except Interrupted as stop:
+        print(f"gammaprime: {stop}", file=sys.stderr)
+        return stop.exit_code
+    print(f"next: gammaprime figure {changes.repeat(arguments, '--runs')}")
+    return code
 
 
 def _figure(arguments: argparse.Namespace) -> None:
-    from gammaprime import figures
-    from gammaprime.suite import spec, store
+    from gammaprime.figures import commands
 
-    experiment = spec.load(arguments.spec)
-    path = store.run_path(arguments.runs, experiment.name, experiment.config)
-    if not store.is_done(path, experiment.config):
-        raise FileNotFoundError(
-            f"{path}: no finished run here; first: gammaprime run {arguments.spec}"
-        )
-    run = store.read(path, experiment.config)
-    for file in figures.draw(run.config, run.data, arguments.out, experiment.name):
+    changed = changes.given(arguments, changes.CHANGES)
+    where = (arguments.runs, arguments.out)
+    for file in commands.draw_spec(arguments.spec, changed, *where, arguments.statistic):
+        print(file)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from gammaprime.figures import commands
+
+    print(commands.write_report(arguments.folder, arguments.out))
+
+
+def _publish(arguments: argparse.Namespace) -> None:
+    from gammaprime.figures import commands
+    from gammaprime.suite.publish import publish_spec
+
+    for path in publish_spec(arguments.spec, arguments.runs, arguments.out / "runs"):
+        print(path)
+    for file in commands.draw_spec(arguments.spec, {}, arguments.out / "runs", arguments.out, None):
         print(file)
 
 
 def _train(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        print("usage: gammaprime train ppo|trpo|pg --task TASK [--steps N] [--seed N] [--out DIR]")
+        print("usage: gammaprime train AGENT --task TASK [--steps N] [--seed N] [--out DIR]")
+        print("AGENT: ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up")
         print("all options of an agent and its slots: gammaprime train ppo --help")
         return 0 if words else 2
     _prepare_training()
@@ -237,23 +307,3 @@ def _doctor(arguments: argparse.Namespace) -> None:
     width = max(len(name) for name, _ in findings)
     for name, finding in findings:
         print(f"{name:<{width}}  {finding}")
-
-
-def _progress(name: str) -> Callable[[int, int], None]:
-    """A line on stderr, rewritten in a terminal, and one line for each tenth elsewhere."""
-    started = time.perf_counter()
-    terminal = sys.stderr.isatty()
-    shown = 0
-
-    def report(done: int, total: int) -> None:
-        nonlocal shown
-        percent = 100 * done // total
-        if percent == shown or (not terminal and percent // 10 == shown // 10):
-            return
-        shown = percent
-        left = (time.perf_counter() - started) * (total - done) / done
-        text = f"{name}: {percent:3d} %, {done} of {total}, {left:.0f} s left"
-        end = "\n" if done == total or not terminal else ""
-        print(f"\r{text:<60}" if terminal else text, end=end, file=sys.stderr, flush=True)
-
-    return report

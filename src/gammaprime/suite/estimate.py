@@ -1,0 +1,178 @@
+"""What a sweep will cost before it starts: runs, time and disk, from measured speeds.
+
+Speeds come from runs that this folder holds already, of the same kind on the same processor, or
+else from the first seconds of such a run, as many side by side as there will be.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gammaprime.suite import store
+from gammaprime.suite.files import from_json
+from gammaprime.suite.machine import num_cores
+from gammaprime.suite.pool import COMMAND, give
+from gammaprime.suite.schedule import FAILED, FINISHED, Job, newest_checkpoint
+from gammaprime.suite.worker import Order
+
+PROBE_SECONDS = 2.0
+PROBE_TIMEOUT = 180.0
+WORTHWHILE = 100_000
+"""Steps of one kind below which measuring would take longer than running."""
+KEPT_STATES = 3
+"""Two checkpoints, and one that is being written."""
+MARGIN = 1.2
+
+Kind = tuple[str, ...]
+
+
+class Cost(NamedTuple):
+    """Of one kind of run."""
+
+    fps: float
+    row_bytes_per_step: float
+    state_bytes: float
+    replay_bytes_per_step: float
+    """While it runs; a finished run lets go of its replay."""
+
+
+class Forecast(NamedTuple):
+    """Of a sweep; None where nothing was measured."""
+
+    runs: int
+    steps: int
+    seconds: float | None
+    num_bytes: float | None
+    costs: Mapping[Kind, Cost]
+
+
+def kind_of_run(config: Mapping[str, Any]) -> Kind:
+    """What the speed of a run depends on, as far as it differs much."""
+    settings = config["settings"]
+    agent = settings["agent"]
+    weighting = dict(agent.get("weighting", {})).get("kind")
+    names = ("num_envs", "num_steps", "hidden", "num_critics", "policy_delay")
+    sizes = [str(agent.get(name)) for name in names]
+    return (str(settings["task"]), str(agent["kind"]), str(weighting), *sizes)
+
+
+def stored_costs(root: Path) -> dict[Kind, Cost]:
+    """Of the runs in a folder that were finished on this kind of processor."""
+    costs: dict[Kind, Cost] = {}
+    processor = store.cpu_model()
+    for done in sorted(root.glob("*/done")):
+        folder = done.parent
+        try:
+            config, seconds = from_json(folder / "config.json"), from_json(done)["seconds"]
+            same = from_json(folder / "manifest.json").get("cpu") == processor
+            if config.get("kind") != "train" or not same or not seconds:
+                continue
+            steps, kind = config["settings"]["steps"], kind_of_run(config)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        costs[kind] = Cost(steps / seconds, size / steps, 0.0, 0.0)
+    return costs
+
+
+def forecast(jobs: Sequence[Job], root: Path, at_once: int, say: Callable[[str], None]) -> Forecast:
+    """What is left to do, and what it will take; kinds that are not known are measured here."""
+    left = [job for job in jobs if job.state not in (FINISHED, FAILED)]
+    costs = stored_costs(root)
+    kinds: dict[Kind, list[Job]] = {}
+    for job in left:
+        kinds.setdefault(kind_of_run(job.planned.config), []).append(job)
+    unknown = [
+        group[0]
+        for kind, group in kinds.items()
+        if kind not in costs and sum(job.planned.steps for job in group) >= WORTHWHILE
+    ]
+    if unknown:
+        say(f"measuring {_counted(len(unknown), 'kind')} of run, a few seconds each")
+        costs |= measure(unknown, min(at_once, num_cores()))
+    steps = [max(job.planned.steps - newest_checkpoint(job.path), 0) for job in left]
+    known = [costs.get(kind_of_run(job.planned.config)) for job in left]
+    if not left or any(cost is None for cost in known):
+        return Forecast(len(left), sum(steps), None, None, costs)
+    seconds = [n / cost.fps for n, cost in zip(steps, known, strict=True) if cost is not None]
+    return Forecast(
+        len(left),
+        sum(steps),
+        max(sum(seconds) / at_once, max(seconds)),
+        _bytes([job.planned.steps for job in left], [c for c in known if c is not None], at_once),
+        costs,
+    )
+
+
+def _bytes(steps: Sequence[int], costs: Sequence[Cost], at_once: int) -> float:
+    stored = sum(
+        n * cost.row_bytes_per_step + KEPT_STATES * cost.state_bytes
+        for n, cost in zip(steps, costs, strict=True)
+    )
+    under_way = sorted(
+        (n * cost.replay_bytes_per_step for n, cost in zip(steps, costs, strict=True)), reverse=True
+    )
+    return stored + sum(under_way[:at_once])
+
+
+def measure(jobs: Iterable[Job], workers: int) -> dict[Kind, Cost]:
+    """The cost of each job's kind; those that cannot be measured are left out."""
+    with ThreadPoolExecutor(workers) as threads:
+        found = list(threads.map(_probe, jobs))
+    return {kind: cost for kind, cost in found if cost is not None}
+
+
+def _probe(job: Job) -> tuple[Kind, Cost | None]:
+    kind = kind_of_run(job.planned.config)
+    with tempfile.TemporaryDirectory(prefix="gammaprime-") as folder:
+        order = Order(job.name, f"{folder}/run", job.planned.config)
+        order = replace(order, probe_seconds=PROBE_SECONDS)
+        with subprocess.Popen(
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            patience = threading.Timer(PROBE_TIMEOUT, process.kill)
+            patience.start()
+            try:
+                give(process, order)
+                told: Any = process.stdout
+                return kind, Cost(**json.loads(told.read()))
+            except (OSError, ValueError, TypeError):
+                return kind, None
+            finally:
+                patience.cancel()
+                process.kill()
+
+
+def check_disk(root: Path, needed: float) -> None:
+    """Refuse what the disk will not hold."""
+    folder = root.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < needed * MARGIN:
+        raise ValueError(
+            f"{root}: {size(free)} are free, about {size(needed * MARGIN)} are needed; "
+            "make room, or choose another folder with --out, or fewer --seeds or --tasks"
+        )
+
+
+def size(num_bytes: float) -> str:
+    """14 MB."""
+    for unit in ("kB", "MB"):
+        num_bytes /= 1000.0
+        if num_bytes < 1000.0:
+            return f"{num_bytes:,.0f} {unit}"
+    return f"{num_bytes / 1000.0:,.1f} GB"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

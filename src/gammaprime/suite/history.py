@@ -1,0 +1,62 @@
+"""What was run into a folder, and what the command line changed: for its report.
+
+sweeps/<name>-<hash>.json    the spec's name, its text where it is no shipped one, the changes
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gammaprime.suite import spec, store
+from gammaprime.suite.files import from_json, to_json, write_whole
+
+if TYPE_CHECKING:  # it imports the agents, which what is computed does not need
+    from gammaprime.suite.sweep import Sweep
+
+FOLDER = "sweeps"
+
+
+def note(root: Path, name: str, sweep: Sweep) -> Path:
+    """Remember that a sweep was asked for; ``name`` is what it was asked by."""
+    entry: dict[str, Any] = {"name": sweep.name, "changed": dict(sweep.changed)}
+    if name.endswith(".toml"):
+        # The file may change or go; the runs it stood for stay.
+        entry["text"] = Path(name).read_text(encoding="utf-8")
+    path = store.run_path(root / FOLDER, sweep.name, entry).with_suffix(".json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, to_json(entry))
+    return path
+
+
+def recall(root: Path) -> list[Sweep]:
+    """The sweeps that were asked for in a folder, by name."""
+    return [_read(file) for file in sorted((root / FOLDER).glob("*.json"))]
+
+
+def computed(root: Path) -> list[tuple[str, str, store.Run]]:
+    """The finished runs of a folder that are of no sweep: name, title, and what was stored."""
+    found = []
+    for file in sorted(root.glob("*/config.json")):
+        config = from_json(file)
+        if config.get("kind") in spec.KINDS and store.is_done(file.parent, config):
+            name = file.parent.name.rpartition("-")[0]
+            title = spec.title(name) if name in spec.shipped() else name
+            found.append((name, title, store.read(file.parent, config)))
+    return found
+
+
+def _read(file: Path) -> Sweep:
+    entry = from_json(file)
+    changed = entry.get("changed")
+    if not isinstance(entry.get("name"), str) or not isinstance(changed, dict):
+        raise ValueError(f"{file}: is not the record of a sweep")
+    if set(changed) - {"steps", "seeds", "tasks"}:
+        raise ValueError(f"{file}: changes {', '.join(changed)}: from another version?")
+    if "text" in entry:
+        found = spec.parse(entry["text"], entry["name"], where=str(file))
+    else:
+        found = spec.load(entry["name"])
+    if isinstance(found, spec.Spec):
+        raise ValueError(f"{file}: {entry['name']} is no sweep")
+    return found.change(**changed)

@@ -1,0 +1,223 @@
+"""Schedules: what is done is skipped, what fails tried again, what others have left to them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("rich")
+
+from gammaprime.suite import lease, schedule
+from gammaprime.suite.files import to_json
+from gammaprime.suite.interrupts import Interrupts
+from gammaprime.suite.pool import Outcome
+from gammaprime.suite.schedule import ELSEWHERE, FAILED, FINISHED, RUNNING, WAITING, Schedule, plan
+from gammaprime.suite.sweep import Planned
+from gammaprime.suite.worker import DONE, HELD, LOST, Order
+
+
+def planned(seed, variant="PPO"):
+    settings = {"agent": {"kind": "ppo"}, "task": "T", "steps": 100, "seed": seed}
+    return Planned(
+        variant, "T", seed, 100, f"ppo-T-s{seed}", {"kind": "train", "settings": settings}
+    )
+
+
+class FakePool:
+    """Attempts that end as they are told to, after one round."""
+
+    def __init__(self, size, endings=()):
+        self.size = size
+        self.endings = list(endings)
+        self.started, self.running, self.most = [], {}, 0
+        self.stopped = self.killed = False
+
+    def start(self, order):
+        assert order.name not in self.running
+        self.started.append(order)
+        self.running[order.name] = order
+        self.most = max(self.most, len(self.running))
+
+    def ended(self):
+        outcomes = []
+        for order in list(self.running.values()):
+            ending = self.endings.pop(0) if self.endings else DONE
+            if callable(ending):
+                ending = ending(order)
+            if ending is None:
+                continue
+            if ending == DONE:
+                finish(order)
+            del self.running[order.name]
+            outcomes.append(Outcome(order.name, ending, f"code {ending}"))
+        return outcomes
+
+    def progress(self):
+        return {name: {"steps": 10, "total": 100, "fps": 5.0} for name in self.running}
+
+    def stop(self):
+        self.stopped = True
+
+    def kill(self):
+        self.killed = True
+
+
+def finish(order):
+    path = Path(order.path)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "config.json").write_bytes(to_json(order.config))
+    (path / "done").write_text("{}")
+
+
+def make(tmp_path, pool, runs, said=None):
+    jobs = plan(runs, tmp_path)
+    said = [] if said is None else said
+    return Schedule(
+        jobs,
+        pool,
+        lambda job, stale: Order(job.name, str(job.path), job.planned.config, stale),
+        said.append,
+        lease.Watch(),
+    )
+
+
+def go(schedule_, interrupts=None):
+    schedule_.run(interrupts or Interrupts(active=False), lambda s: None)
+    return [job.state for job in schedule_.jobs]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(schedule, "ROUND", 0.0)
+    monkeypatch.setattr(schedule, "LOOK_AGAIN", 0.0)
+
+
+def test_every_run__is_made_once_and_no_more_at_a_time_than_there_is_room(tmp_path):
+    pool = FakePool(2)
+    assert go(make(tmp_path, pool, [planned(seed) for seed in range(5)])) == [FINISHED] * 5
+    assert pool.most == 2
+    assert [order.config["settings"]["seed"] for order in pool.started] == [0, 1, 2, 3, 4]
+
+
+def test_variants_that_are_the_same_run__share_it(tmp_path):
+    pool = FakePool(2)
+    work = make(tmp_path, pool, [planned(0), planned(0, "the same"), planned(1)])
+    assert go(work) == [FINISHED] * 2
+    assert len(pool.started) == 2
+    assert [job.planned.variant for job in work.jobs] == ["PPO", "PPO"]
+
+
+def test_what_is_done__is_not_started(tmp_path):
+    first, second = planned(0), planned(1)
+    finish(Order("x", str(first.path(tmp_path)), first.config))
+    pool = FakePool(2)
+    assert go(make(tmp_path, pool, [first, second])) == [FINISHED] * 2
+    assert [order.name for order in pool.started] == [second.path(tmp_path).name]
+
+
+def test_run_that_fails__is_tried_three_times_and_the_rest_goes_on(tmp_path):
+    said = []
+    pool = FakePool(1, endings=[1, -9, 3, DONE])
+    work = make(tmp_path, pool, [planned(0), planned(1)], said)
+    assert go(work) == [FAILED, FINISHED]
+    assert len(pool.started) == 4
+    assert said[-2:] == [
+        "PPO on T, seed 0: failed 3 times, left out: code 3",
+        "PPO on T, seed 1: done",
+    ]
+
+
+def test_run_that_gets_further_each_time__is_not_given_up(tmp_path):
+    run = planned(0)
+
+    def die_at(step):
+        def ending(order):
+            folder = run.path(tmp_path) / "checkpoints"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{step:012d}.json").touch()
+            return -9
+
+        return ending
+
+    steps = [10, 20, 30, 40, 40]
+    pool = FakePool(1, endings=[die_at(step) for step in steps])
+    assert go(make(tmp_path, pool, [run])) == [FINISHED]
+    pool = FakePool(1, endings=[die_at(40)] * 4)
+    (run.path(tmp_path) / "done").unlink()
+    assert go(make(tmp_path, pool, [run])) == [FAILED]
+
+
+def test_process_that_ends_well_without_being_done__has_failed(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "finish", lambda order: None)
+    pool = FakePool(1)
+    assert go(make(tmp_path, pool, [planned(0)])) == [FAILED]
+    assert len(pool.started) == 3
+
+
+@pytest.mark.parametrize("code", [HELD, LOST])
+def test_run_that_another_process_has__is_no_failure(tmp_path, code):
+    pool = FakePool(1, endings=[code] * 5 + [DONE])
+    assert go(make(tmp_path, pool, [planned(0)])) == [FINISHED]
+    assert len(pool.started) == 6
+
+
+def test_run_that_another_machine_has__is_waited_for(tmp_path):
+    theirs, mine = planned(0), planned(1)
+    folder = theirs.path(tmp_path)
+    folder.mkdir(parents=True)
+    other = {"machine": "other", "pid": 1, "started": "1", "beat": 1, "progress": {"steps": 50}}
+    (folder / ".lease-000001").write_text(json.dumps(other))
+    pool = FakePool(2)
+    work = make(tmp_path, pool, [theirs, mine])
+    for _ in range(5):
+        work.advance()
+    assert [job.state for job in work.jobs] == [ELSEWHERE, FINISHED]
+    assert work.jobs[0].progress == {"steps": 50}
+    finish(Order("x", str(folder), theirs.config))
+    assert go(work) == [FINISHED] * 2
+    assert len(pool.started) == 1
+
+
+def test_folder_of_another_configuration__is_left_alone_and_the_rest_goes_on(tmp_path):
+    bad, good = planned(0), planned(1)
+    folder = bad.path(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"kind": "train", "settings": {"format": "older"}}')
+    pool = FakePool(2)
+    work = make(tmp_path, pool, [bad, good])
+    assert go(work) == [FAILED, FINISHED]
+    assert "belongs to another configuration" in work.jobs[0].message
+    assert len(pool.started) == 1
+
+
+def test_signal__stops_the_running_and_starts_no_more(tmp_path):
+    interrupts = Interrupts(active=False)
+
+    class Stopping(FakePool):
+        def ended(self):
+            interrupts.asked = 15
+            if not self.stopped:
+                return []
+            names = list(self.running)
+            self.running.clear()
+            return [Outcome(name, 143, "saved") for name in names]
+
+    pool, said = Stopping(2), []
+    work = make(tmp_path, pool, [planned(seed) for seed in range(4)], said)
+    assert go(work, interrupts) == [WAITING] * 4
+    assert said == []
+    assert len(pool.started) == 2
+    assert not pool.killed
+
+
+def test_error_in_the_driver__leaves_no_process_behind(tmp_path):
+    def broken(work):
+        raise RuntimeError("display")
+
+    pool = FakePool(1, endings=[None])
+    work = make(tmp_path, pool, [planned(0)])
+    with pytest.raises(RuntimeError, match="display"):
+        work.run(Interrupts(active=False), broken)
+    assert work.count(RUNNING) == 1
+    assert pool.killed

@@ -1,0 +1,156 @@
+"""Real Ray clusters on this machine: the same bits as without one, also when a node is lost."""
+
+import os
+import signal
+
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+pytest.importorskip("ray")
+
+from gammaprime.suite import ray_pool, spec
+from gammaprime.suite.interrupts import Interrupts
+from gammaprime.suite.lease import Watch, read, take
+from gammaprime.suite.schedule import FINISHED, Schedule, plan
+from gammaprime.suite.worker import DONE, HELD, Order
+from suite.sweep_runs import (
+    SPEC,
+    fingerprints,
+    finish,
+    num_rows,
+    start,
+    wait_for,
+    wait_for_rows,
+    workers,
+    write,
+)
+
+# Ray warns of what it will do in some later version, and leaves sockets to the end of the process.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+
+
+@pytest.fixture(scope="module")
+def calm(environment, tmp_path_factory):
+    """The sweep without Ray."""
+    folder = tmp_path_factory.mktemp("calm")
+    file = write(folder)
+    finish(file, folder / "runs", environment)
+    return fingerprints(file, folder / "runs")
+
+
+@pytest.fixture
+def cluster(environment, monkeypatch):
+    """Two nodes of one core each; the second can be killed."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.second = made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()
+
+
+def test_node_that_is_killed__changes_no_bit(environment, calm, cluster, tmp_path):
+    file, out = write(tmp_path), tmp_path / "runs"
+    driver = start(file, out, environment, "--ray", cluster.address)
+    wait_for(lambda: len(workers(out)) == 2, driver)
+    wait_for_rows(out, 40, driver)
+    cluster.remove_node(cluster.second, allow_graceful=False)
+    told, err = driver.communicate(timeout=500)
+    assert driver.returncode == 0, told + err
+    assert "its worker or node was lost" in err
+    assert "again from step" in err
+    assert fingerprints(file, out) == calm
+
+
+def test_driver_that_is_killed__is_followed_by_the_same_command(
+    environment, calm, cluster, tmp_path
+):
+    file, out = write(tmp_path), tmp_path / "runs"
+    driver = start(file, out, environment, "--ray", cluster.address)
+    wait_for_rows(out, 40, driver)
+    driver.kill()
+    driver.communicate()
+    # Ray ends the tasks of a driver that is gone, and their processes save and stop.
+    finish(file, out, environment, "--ray", cluster.address)
+    assert fingerprints(file, out) == calm
+
+
+def test_signal__saves_the_runs_on_the_cluster(environment, cluster, tmp_path):
+    file, out = write(tmp_path), tmp_path / "runs"
+    driver = start(file, out, environment, "--ray", cluster.address)
+    wait_for_rows(out, 20, driver)
+    driver.send_signal(signal.SIGTERM)
+    _, err = driver.communicate(timeout=200)
+    assert driver.returncode == 143
+    assert "go on with: gammaprime run" in err
+    assert "Traceback" not in err
+    wait_for(lambda: not workers(out))
+    assert num_rows(out) >= 20
+
+
+def test_node_that_does_not_see_the_folder__sends_the_files_home(environment, calm, tmp_path):
+    """The task itself, given a folder of its node; whatever was at home before is replaced."""
+    file, home = write(tmp_path), tmp_path / "home"
+    planned = spec.load(str(file)).runs()[0]
+    path = planned.path(home)
+    (path / "checkpoints").mkdir(parents=True)
+    (path / "checkpoints/000000000001.json").write_text("of a run that was lost")
+    order = Order(path.name, str(path), planned.config, beat=0.1, cache=False)
+    told = []
+    report = ray_pool.look_after(order, f"{tmp_path}/node/{path.name}", told.append)
+    assert report.code == DONE, report.message
+    assert told[-1]["steps"] > 0
+    assert not (tmp_path / "node" / path.name).exists()
+    ray_pool.bring_home(path, report.files)
+    only = SPEC.replace("[0, 1]", "[0]").partition('[[variants]]\nname = "PPO(K)"')
+    one = write(tmp_path, only[0] + '[figure]\nkind = "curves"\n')
+    assert fingerprints(one, home) == {path.name: calm[path.name]}
+
+
+def test_run_that_another_has__is_not_started_on_the_cluster(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_pool, "every_node_sees", lambda root: False)
+    pool = ray_pool.RayPool("local", tmp_path, 1)
+    try:
+        take(tmp_path / "run")
+        pool.start(Order("run", str(tmp_path / "run"), {}))
+        assert [(outcome.name, outcome.code) for outcome in pool.ended()] == [("run", HELD)]
+        assert pool.ended() == []
+    finally:
+        pool.close()
+
+
+def test_pool_without_shared_storage__holds_the_leases_and_brings_all_home(
+    environment, calm, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])
+    monkeypatch.setattr(ray_pool, "every_node_sees", lambda root: False)
+    file, home = write(tmp_path), tmp_path / "home"
+    jobs = plan(spec.load(str(file)).runs(), home)
+    held = []
+
+    def show(schedule):
+        held.extend(job.name for job in jobs if (s := read(job.path)) is not None and not s.free)
+
+    pool = ray_pool.RayPool("local", home, 2)
+    try:
+        work = Schedule(
+            jobs,
+            pool,
+            lambda job, stale: Order(job.name, str(job.path.absolute()), job.planned.config, stale),
+            lambda text: None,
+            Watch(),
+        )
+        work.run(Interrupts(active=False), show)
+    finally:
+        pool.close()
+    assert work.count(FINISHED) == 4
+    assert set(held) == {job.name for job in jobs}
+    assert fingerprints(file, home) == calm
