@@ -17,6 +17,8 @@ ARRAYS = {"acting", "statistics", "losses", "trust_region", "nets"}
 BELOW_AGENTS = {"types", "tabular", "estimators", "envs", *ARRAYS}
 BELOW_SUITE = {*BELOW_AGENTS, "agents", "train"}
 
+SHOWN = ("spec", "store", "records", "sweep", "history")
+
 # Room -> what it may import from the package, besides itself and the version in the package's
 # own __init__.  A dotted name opens one module of a room, not the room.
 MAY_IMPORT = {
@@ -34,7 +36,7 @@ MAY_IMPORT = {
     "train": {*BELOW_AGENTS, "agents"},
     "experiments": set(),
     "suite": {*BELOW_SUITE, "experiments"},
-    "figures": {"types", "suite.store"},
+    "figures": {"types", *(f"suite.{name}" for name in SHOWN)},
     "integrations": {"types", "estimators"},
     "cli": {*BELOW_SUITE, "experiments", "suite", "figures"},
 }
@@ -194,6 +196,7 @@ BROKEN = [
     ("train.loop", "from gammaprime.suite import store", "may not import suite.store"),
     ("figures.curves", "from gammaprime.suite.toy import run", "may not import suite.toy"),
     ("figures.curves", "from gammaprime import suite", "may not import suite"),
+    ("figures.curves", "from gammaprime.suite.training import train", "may not import suite.train"),
     ("agents.ppo", "import gymnasium", "only ['envs']"),
     ("suite.toy", "from matplotlib import pyplot", "only ['figures']"),
     ("tabular.mdp", "def f():\n    import jax", "tabular may not import jax here"),
@@ -225,6 +228,7 @@ CLEAN = [
     ("estimators.scan", "import math, scipy.special\nimport array_api_compat as compat"),
     ("envs.gym", "import gymnasium"),
     ("figures.curves", "import matplotlib\nfrom gammaprime.suite.store import read"),
+    ("figures.curves", "from gammaprime.suite.records import Record"),
     ("figures", "import_module(f'gammaprime.figures.{name}')"),
     ("suite.store", "path.write_text(text)\nimport gammaprime\ngammaprime.__version__"),
     ("cli", "def f():\n    from gammaprime.figures import curves"),

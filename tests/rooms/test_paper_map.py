@@ -22,8 +22,8 @@ KINDS = {
     "sec": "section",
     "table": "table",
 }
-BUILT = {"tabular", "estimators", "suite", "agents", "envs"}
-TO_COME = {"agents", "experiments", "figures", "integrations"}
+BUILT = {"tabular", "estimators", "suite", "agents", "envs", "losses", "figures"}
+TO_COME = {"integrations"}
 LABELS = make_map.load_labels()
 
 

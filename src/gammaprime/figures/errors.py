@@ -48,6 +48,11 @@ def draw(
     ]
 
 
+def plots(settings: Mapping[str, Any], data: Mapping[str, Array]) -> list[Figure]:
+    """All figures of the experiment."""
+    return [plot(settings, data)]
+
+
 def order_table(data: Mapping[str, Array]) -> Columns:
     """Panel (a), a row for each order: bound, expected error, RMSE exact and sampled, one run.
 

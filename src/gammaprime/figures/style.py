@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
 # Okabe and Ito: distinct also to colour-blind readers.
 BLACK, BLUE, ORANGE, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
 PURPLE, SKY, YELLOW = "#CC79A7", "#56B4E9", "#E69F00"
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK)
 
 RC: dict[str, Any] = {
     "figure.dpi": 100,
@@ -48,6 +49,54 @@ def panels(columns: int, width: float, height: float) -> tuple[Figure, list[Axes
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)
     return figure, list(axes[0])
+
+
+def sheet(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels in rows, each of this size; call inside ``with style():``."""
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    # What stands above and below the panels does not grow with them.
+    figure = Figure(figsize=(width * columns, height * rows + 1.3), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
+
+
+def look(i: int) -> dict[str, Any]:
+    """Colour and dashes of the i-th line; dots are kept for lines that lack seeds."""
+    dashes = ("-", "--", "-.")
+    return {
+        "color": PALETTE[i % len(PALETTE)],
+        "linestyle": dashes[i // len(PALETTE) % len(dashes)],
+    }
+
+
+def head(figure: Figure, title: str, axes: Axes) -> None:
+    """A title over all panels, and under it the legend of one of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = max(1, int(figure.get_figwidth() / 2.2))
+    rows = -(-len(labels) // columns)
+    # Lines without letters keep the place of the legend, which has no place of its own up there.
+    text = "\n".join(textwrap.wrap(title, int(10 * figure.get_figwidth())))
+    figure.suptitle(text + "\n " * rows, x=0.012, ha="left", fontweight="bold", fontsize=12)
+    top = 1.0 - (0.04 + 0.21 * (1 + text.count("\n"))) / figure.get_figheight()
+    place = {"loc": "upper left", "bbox_to_anchor": (0.0, top), "borderpad": 0.3}
+    figure.legend(handles, labels, ncols=columns, **place)
+
+
+def footnote(figure: Figure, text: str) -> None:
+    """What the reader has to know, under all panels."""
+    width = int(15.5 * figure.get_figwidth())
+    figure.supxlabel(textwrap.fill(text, width), x=0.012, ha="left", fontsize=8.5, color="#333333")
+
+
+def count_steps(steps: float, _: object = None) -> str:
+    """250k, 1.5M: steps as people say them."""
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if abs(steps) >= unit:
+            return f"{steps / unit:g}{name}"
+    return f"{steps:g}"
 
 
 def style() -> Any:

@@ -39,6 +39,11 @@ def draw(
     ]
 
 
+def plots(settings: Mapping[str, Any], data: Mapping[str, Array]) -> list[Figure]:
+    """All figures of the experiment."""
+    return [plot_orders(settings, data), plot_window(settings, data)]
+
+
 def plot_orders(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
     """w_K(t) for each order, from γ^t to γ'^t."""
     with style():

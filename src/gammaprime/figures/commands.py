@@ -1,0 +1,70 @@
+"""From a spec's name, or a folder of runs, to files: what `figure` and `report` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gammaprime import figures
+from gammaprime.figures import report
+from gammaprime.suite import history, spec, store
+
+if TYPE_CHECKING:
+    from gammaprime.suite.records import Record
+    from gammaprime.suite.sweep import Sweep
+
+
+def draw_spec(
+    name: str, changes: Mapping[str, Any], runs: Path, out: Path, band: str | None
+) -> list[Path]:
+    """The figures of an experiment; changes: steps, seeds and tasks in the place of the spec's."""
+    experiment = spec.load(name)
+    if isinstance(experiment, spec.Spec):
+        for option in [*changes, *(["statistic"] if band else [])]:
+            raise ValueError(
+                f"--{option}: is for sweeps of training runs, which {experiment.name} is not"
+            )
+        return _draw_one(experiment, name, runs, out)
+    sweep = experiment.change(**changes)
+    records = _read(sweep, runs)
+    if not _has_begun(records):
+        raise FileNotFoundError(
+            f"{runs}: no run of {sweep.name} has begun here with these steps, seeds and tasks; "
+            f"first: gammaprime run {name}"
+        )
+    return figures.draw_sweep(sweep, records, out, band)
+
+
+def _draw_one(experiment: spec.Spec, name: str, runs: Path, out: Path) -> list[Path]:
+    path = store.run_path(runs, experiment.name, experiment.config)
+    if not store.is_done(path, experiment.config):
+        raise FileNotFoundError(f"{path}: no finished run here; first: gammaprime run {name}")
+    run = store.read(path, experiment.config)
+    return figures.draw(run.config, run.data, out, experiment.name)
+
+
+def write_report(folder: Path, out: Path) -> Path:
+    """The page of everything that was run into a folder and has begun."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder")
+    found = [(sweep, _read(sweep, folder)) for sweep in history.recall(folder)]
+    sweeps = [(sweep, records) for sweep, records in found if _has_begun(records)]
+    pictures = [
+        report.Picture(name, title, figures.plot(run.config, run.data), run.manifest)
+        for name, title, run in history.computed(folder)
+    ]
+    if not sweeps and not pictures:
+        raise FileNotFoundError(f"{folder}: nothing was run here; first: gammaprime run demo")
+    return report.write(out, sweeps, pictures)
+
+
+def _read(sweep: Sweep, runs: Path) -> list[Record]:
+    # Imported here: it imports the agents, which what is computed does not need.
+    from gammaprime.suite.records import read_records
+
+    return read_records(sweep, runs)
+
+
+def _has_begun(records: Sequence[Record]) -> bool:
+    return any(record.reached for record in records)

@@ -1,0 +1,35 @@
+"""Final returns seed by seed."""
+
+from figures import fake_runs
+from gammaprime.figures import options, seeds
+from gammaprime.suite.records import read_records
+
+
+def rows(sweep, root):
+    page = seeds.markdown(sweep, read_records(sweep, root), options.read(sweep))
+    table = [line for line in page.splitlines() if line.startswith("|")]
+    return page, [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_seeds__are_told_one_by_one_with_their_median(tmp_path):
+    sweep = fake_runs.load(fake_runs.CURVES).change(seeds=[0, 1, 2], tasks=["Hopper-v4"])
+    fake_runs.write(sweep, tmp_path, lambda planned: (500.0, 900.0, 100.0)[planned.seed])
+    page, (head, _, *lines) = rows(sweep, tmp_path)
+    assert head == ["task", "variant", "steps", "median", "seed 0", "seed 1", "seed 2"]
+    numbers = ["100,000", "500", "500", "900", "100"]
+    assert lines == [["Hopper-v4", name, *numbers] for name in ("PPO", "PPO 0.999", "PPO(K)")]
+    assert "`gammaprime run made_up`" in page
+
+
+def test_seeds__that_are_missing_stay_open_and_out_of_the_median(tmp_path):
+    sweep = fake_runs.load(fake_runs.CURVES).change(seeds=[0, 1, 2], tasks=["Hopper-v4"])
+    share = {("PPO", 1): 0.5, **{("PPO(K)", seed): 0.0 for seed in range(3)}}
+    fake_runs.write(
+        sweep,
+        tmp_path,
+        lambda planned: (500.0, 900.0, 100.0)[planned.seed],
+        lambda planned: share.get((planned.variant, planned.seed), 1.0),
+    )
+    _, (_, _, plain, _, none) = rows(sweep, tmp_path)
+    assert plain[3:] == ["300", "500", "", "100"]
+    assert none[3:] == ["", "", "", ""]

@@ -1,0 +1,204 @@
+"""Statistics over seeds, against SciPy, closed forms, enumeration and the paper's own table."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from gammaprime.figures import statistics
+
+numbers = st.floats(-1e4, 1e4, allow_subnormal=False)
+whole = st.integers(-3, 3).map(float)
+
+
+@pytest.mark.paper("fig:onpolicy", "fig:onpolicy-state")
+def test_median_std__is_the_median_with_the_standard_deviation_either_side(rng):
+    values = rng.normal(size=(5, 7))
+    low, middle, high = statistics.median_std(values)
+    np.testing.assert_array_equal(middle, np.sort(values, axis=0)[2])
+    spread = np.sqrt(((values - values.mean(axis=0)) ** 2).sum(axis=0) / 5)
+    np.testing.assert_allclose(high - middle, spread)
+    np.testing.assert_allclose(middle - low, spread)
+
+
+@given(arrays(np.float64, st.integers(1, 12), elements=numbers))
+def test_interquartile_mean__is_scipys_trimmed_mean(values):
+    expected = stats.trim_mean(values, 0.25)
+    np.testing.assert_allclose(statistics.interquartile_mean(values), expected, rtol=1e-12)
+
+
+def test_interquartile_mean__of_eight_is_the_mean_of_the_middle_four():
+    values = np.array([-1e9, 8.0, 3.0, 1.0, 2.0, 4.0, 1e9, 0.0])
+    assert statistics.interquartile_mean(values) == (1 + 2 + 3 + 4) / 4
+
+
+def test_bootstrap__agrees_with_scipys(rng):
+    values = rng.normal(3.0, 2.0, size=40)
+    ours = statistics.iqm_interval(values)
+    theirs = stats.bootstrap(
+        (values,),
+        lambda x, axis: stats.trim_mean(x, 0.25, axis=axis),
+        n_resamples=20_000,
+        method="percentile",
+        rng=rng,
+    ).confidence_interval
+    # The ends of 2000 resamples have a standard error of about 2 % of the interval's width.
+    width = theirs.high - theirs.low
+    np.testing.assert_allclose(ours[[0, 2]], [theirs.low, theirs.high], atol=0.08 * width)
+    assert ours[1] == stats.trim_mean(values, 0.25)
+
+
+def test_bootstrap__of_a_mean_has_the_width_of_its_standard_error(rng):
+    strata = [rng.normal(size=50), rng.normal(5.0, 3.0, size=80)]
+    low, value, high = statistics.mean_interval(strata)
+    error = 0.5 * math.sqrt(sum(x.var() / len(x) for x in strata))
+    assert value == pytest.approx(0.5 * (strata[0].mean() + strata[1].mean()))
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
+
+
+def test_bootstrap__resamples_inside_each_task_only():
+    apart = [np.full(3, 0.0), np.full(3, 100.0)]
+    assert statistics.pooled_iqm_interval(apart) == (50.0, 50.0, 50.0)
+
+
+def test_bootstrap__repeats_and_refuses_an_empty_stratum(rng):
+    values = rng.normal(size=(5, 4))
+    first = statistics.iqm_interval(values)
+    assert first.shape == (3, 4)
+    np.testing.assert_array_equal(first, statistics.iqm_interval(values))
+    with pytest.raises(ValueError, match=r"sizes \[5, 0\]"):
+        statistics.pooled_iqm_interval([values[:, 0], []])
+
+
+@given(
+    arrays(np.float64, st.integers(1, 6), elements=whole),
+    arrays(np.float64, st.integers(1, 6), elements=whole),
+)
+def test_probability_of_improvement__counts_pairs_and_halves_ties(x, y):
+    low, value, high = statistics.probability_of_improvement([x], [y])
+    pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a in x for b in y]
+    assert value == pytest.approx(np.mean(pairs))
+    assert 0.0 <= low <= high <= 1.0
+    u, _ = stats.mannwhitneyu(x, y)
+    assert value == pytest.approx(u / (len(x) * len(y)))
+
+
+def test_probability_of_improvement__is_antisymmetric_and_averages_tasks():
+    x, y = [np.array([2.0, 3.0]), np.array([0.0])], [np.array([1.0, 2.5]), np.array([1.0])]
+    there, back = (statistics.probability_of_improvement(*pair) for pair in ((x, y), (y, x)))
+    assert there.value == pytest.approx((0.75 + 0.0) / 2)
+    assert there.value + back.value == pytest.approx(1.0)
+
+
+def test_probability_of_improvement__refuses_tasks_that_do_not_match():
+    with pytest.raises(ValueError, match="same tasks"):
+        statistics.probability_of_improvement([[1.0]], [[1.0], [2.0]])
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_relabelling__is_the_exact_mann_whitney_test_of_one_task(n, m, seed):
+    rng = np.random.default_rng(seed)
+    x, y = np.split(rng.permutation(n + m).astype(float), [n])
+    expected = stats.mannwhitneyu(x, y, method="exact").pvalue
+    assert statistics.relabelling_p_value([x], [y]) == pytest.approx(expected)
+
+
+@given(
+    arrays(np.float64, (2, 3), elements=whole),
+    arrays(np.float64, (2, 2), elements=whole),
+)
+def test_relabelling__counts_every_labelling_of_every_task(first, second):
+    def score(labellings):
+        return sum(stats.rankdata([*x, *y])[: len(x)].sum() for x, y in labellings)
+
+    per_task = []
+    for x, y in zip(first, second, strict=True):
+        pooled = np.concatenate([x, y])
+        chosen = itertools.combinations(range(5), 3)
+        per_task.append([(pooled[list(c)], np.delete(pooled, c)) for c in chosen])
+    null = np.array([score(labels) for labels in itertools.product(*per_task)])
+    observed = score(zip(first, second, strict=True))
+    distance = np.abs(null - null.mean()) >= abs(observed - null.mean()) - 1e-9
+    assert statistics.relabelling_p_value(first, second) == pytest.approx(distance.mean())
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 5])
+def test_relabelling__has_a_floor_that_few_seeds_cannot_pass(seeds):
+    apart = np.arange(seeds) + 100.0, np.arange(seeds) * 1.0
+    floor = 2 / math.comb(2 * seeds, seeds)
+    assert statistics.relabelling_p_value([apart[0]], [apart[1]]) == pytest.approx(floor)
+    twice = statistics.relabelling_p_value([apart[0]] * 2, [apart[1]] * 2)
+    assert twice == pytest.approx(2 / math.comb(2 * seeds, seeds) ** 2)
+
+
+def test_holm__corrects_in_order_and_never_reverses():
+    np.testing.assert_allclose(statistics.holm([0.04, 0.01, 0.03]), [0.06, 0.03, 0.06])
+    assert statistics.holm([0.9, 0.8]) == [1.0, 1.0]
+    assert statistics.holm([]) == []
+
+
+# Mean ± 0.5 std of the variant, of its base and of DDPG, and which ones the paper prints in bold.
+PAPER_TABLE = {
+    "Ant, TD3": ((3601, 879), (3269, 686), (1000, 0), (True, True, False)),
+    "HalfCheetah, TD3": ((10350, 279), (9156, 718), (8500, 0), (True, False, False)),
+    "Walker2d, TD3": ((4090, 440), (4233, 314), (2000, 0), (True, True, False)),
+    "Hopper, TD3": ((3340, 262), (2626, 677), (1800, 0), (True, False, False)),
+    "Ant, SAC": ((5572, 115), (4886, 530), (706, 123), (True, False, False)),
+    "HalfCheetah, SAC": ((11774, 96), (12059, 91), (7957, 527), (False, True, False)),
+    "Walker2d, SAC": ((4626, 165), (4522, 269), (2261, 147), (True, True, False)),
+    "Hopper, SAC": ((3384, 81), (3557, 20), (2024, 297), (False, True, False)),
+}
+
+
+@pytest.mark.paper("table:td3")
+@pytest.mark.parametrize("row", PAPER_TABLE)
+def test_ties__are_the_bold_numbers_of_the_papers_table(row):
+    *cells, bold = PAPER_TABLE[row]
+    means, halves = zip(*cells, strict=True)
+    assert tuple(statistics.ties_with_best(means, halves)) == bold
+
+
+def test_ties__leave_out_what_did_not_run():
+    nan = math.nan
+    assert statistics.ties_with_best([nan, 2.0, 1.5], [nan, 0.6, 9.0]).tolist() == [0, 1, 1]
+    assert not statistics.ties_with_best([nan, nan], [nan, nan]).any()
+
+
+@pytest.mark.paper("table:td3")
+def test_mean_spread__is_so_many_standard_deviations():
+    assert statistics.mean_spread([1.0, 3.0], 0.5) == (2.0, 0.5)
+    assert np.isnan(statistics.mean_spread([], 0.5)).all()
+
+
+@pytest.mark.paper("x:normalised-score", "fig:ablation")
+def test_normalise__gives_the_baseline_a_mean_of_one(rng):
+    base = rng.uniform(1.0, 3.0, size=5)
+    assert statistics.normalise(base, base).mean() == pytest.approx(1.0)
+    np.testing.assert_allclose(statistics.normalise([4.0], [1.0, 3.0]), [2.0])
+    assert np.isnan(statistics.normalise([4.0], [-1.0, 0.5])).all()
+    assert np.isnan(statistics.normalise([4.0], [])).all()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), numbers), max_size=20),
+    st.integers(1, 30),
+)
+def test_window_means__are_means_over_the_last_steps(told, window):
+    told.sort(key=lambda pair: pair[0])
+    steps, values = [s for s, _ in told], [v for _, v in told]
+    grid = np.arange(0, 60, 3)
+    for point, mean in zip(grid, statistics.window_means(steps, values, grid, window), strict=True):
+        inside = [v for s, v in told if point - window < s <= point]
+        before = [v for s, v in told if s <= point][-1:]
+        expected = np.mean(inside or before) if before else math.nan
+        np.testing.assert_allclose(mean, expected, atol=1e-8)
+
+
+def test_window_means__refuse_steps_that_fall():
+    with pytest.raises(ValueError, match="must not fall"):
+        statistics.window_means([2, 1], [0.0, 0.0], [3], 1)

@@ -1,0 +1,208 @@
+"""Of runs: final returns, lines that count their seeds, verdicts that know their limits."""
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from figures import fake_runs
+from gammaprime.figures import options, summaries
+from gammaprime.figures.statistics import Interval
+from gammaprime.figures.summaries import Comparison
+from gammaprime.suite import spec
+from gammaprime.suite.records import Record
+
+
+def shown(**changes):
+    names = ("PPO", "PPO(K)")
+    base = options.Options("curves", "training", "median_std", "PPO", None, (), (names,), 10, 0.5)
+    return dataclasses.replace(base, **changes)
+
+
+def record(values=(), evaluations=(), steps=1000, **changes):
+    """A run whose episodes end at equal distances and have these returns."""
+    ends = np.linspace(steps / max(len(values), 1), steps, len(values))
+    pairs = zip(ends, values, strict=True)
+    episodes = [[end, 1, value, 0.1 * value, 0.5 * value] for end, value in pairs]
+    judged = [[100 * i, value, 0.1 * value, 0.5 * value] for i, value in enumerate(evaluations)]
+    about = {
+        "variant": "PPO",
+        "task": "Hopper-v4",
+        "seed": 0,
+        "path": Path("run"),
+        "steps": steps,
+        "reached": steps,
+        "done": True,
+        "gamma_prime": 0.999,
+        "episodes": np.array(episodes).reshape(-1, 5),
+        "evaluations": np.array(judged).reshape(-1, 4),
+        "manifest": {},
+        "config": {},
+    }
+    return Record(**about | changes)
+
+
+@pytest.mark.paper("fig:ablation")
+def test_final_return__in_training_is_of_episodes_that_ended_in_the_last_tenth():
+    run = record(values=np.arange(20.0))  # one ends every 50 steps
+    assert summaries.final_return(run, shown()) == 18.5
+    at_gamma_prime = summaries.final_return(run, shown(), summaries.J_GAMMA_PRIME)
+    assert at_gamma_prime == 0.5 * np.mean([18.0, 19.0])
+
+
+@pytest.mark.paper("table:td3")
+def test_final_return__of_evaluations_is_over_the_last_ten():
+    run = record(values=[7.0], evaluations=np.arange(25.0))
+    assert summaries.final_return(run, shown(returns="evaluations")) == np.mean(np.arange(15, 25))
+    assert summaries.final_return(run, shown(returns="evaluations", last=1)) == 24.0
+
+
+def test_finals__need_finished_runs_that_told_something():
+    runs = [
+        record(values=[1.0]),
+        record(values=[2.0], seed=1, done=False),
+        record(values=[], seed=2),
+        record(values=[4.0], seed=3),
+    ]
+    assert summaries.finals(runs, shown())["PPO", "Hopper-v4"].tolist() == [1.0, 4.0]
+
+
+def test_lines__count_the_seeds_that_got_to_each_point():
+    whole = record(values=np.full(20, 1.0))
+    part = record(values=np.full(20, 3.0), seed=1, done=False, reached=500)
+    waiting = record(seed=2, done=False, reached=0)
+    (line,) = summaries.lines([whole, part, waiting], shown())
+    assert line.asked == 3
+    np.testing.assert_array_equal(line.seeds[line.grid < 50], 0)
+    np.testing.assert_array_equal(line.seeds[(line.grid >= 50) & (line.grid <= 500)], 2)
+    np.testing.assert_array_equal(line.seeds[line.grid > 500], 1)
+    low, middle, high = line.three[:, line.grid == 500].ravel()
+    assert (low, middle, high) == (1.0, 2.0, 3.0)
+    assert line.three[:, -1].tolist() == [1.0, 1.0, 1.0]
+    assert np.isnan(line.three[:, 0]).all()
+
+
+def test_lines__end_where_steps_do_though_the_last_rollout_ends_before():
+    run = record(values=np.arange(20.0), reached=980)
+    (line,) = summaries.lines([run], shown())
+    assert line.seeds[-1] == 1
+
+
+def test_lines__by_interquartile_mean_leave_out_the_extremes():
+    runs = [record(values=np.full(20, level), seed=i) for i, level in enumerate([0, 1, 2, 3, 99])]
+    (line,) = summaries.lines(runs, shown(band="iqm"))
+    low, middle, high = line.three[:, -1]
+    assert middle == 2.0
+    assert low <= middle <= high
+
+
+def test_compare__uses_the_tasks_that_both_have():
+    returns = {
+        ("A", "x"): np.array([3.0, 4.0]),
+        ("B", "x"): np.array([1.0, 2.0]),
+        ("A", "y"): np.array([1.0]),
+        ("B", "y"): np.empty(0),
+    }
+    found = summaries.compare(returns, "A", "B", ["x", "y", "z"])
+    assert found.tasks == ("x",)
+    assert found.seeds == (2, 2)
+    assert found.probability.value == 1.0
+    assert found.gain.value == pytest.approx((3.5 - 1.5) / 1.5)
+    assert found.p_value == found.floor == pytest.approx(1 / 3)
+    assert summaries.compare(returns, "A", "B", ["y"]) is None
+
+
+def test_compare__gains_on_negative_returns_keep_their_sign():
+    returns = {("A", "x"): np.array([-50.0]), ("B", "x"): np.array([-100.0])}
+    assert summaries.compare(returns, "A", "B", ["x"]).gain.value == 0.5
+    returns["B", "x"] = np.zeros(1)
+    assert np.isnan(summaries.compare(returns, "A", "B", ["x"]).gain.value)
+
+
+def comparison(low, high, p_value, floor=0.001):
+    probability = Interval(low, 0.5 * (low + high), high)
+    return Comparison("A", "B", ("x",), (5, 5), probability, probability, p_value, floor)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (comparison(0.6, 0.9, 0.01), "better"),
+        (comparison(0.1, 0.4, 0.01), "worse"),
+        (comparison(0.4, 0.9, 0.01), "undecided"),
+        (comparison(0.6, 0.9, 0.06), "undecided"),
+        (comparison(1.0, 1.0, 0.1, floor=0.1), "impossible"),
+    ],
+)
+def test_judge__needs_both_the_interval_and_the_relabelling(found, verdict):
+    assert summaries.judge([found])[0][0] == verdict
+
+
+def test_judge__corrects_for_the_number_of_comparisons():
+    many = [comparison(0.6, 0.9, 0.02) for _ in range(3)]
+    assert [verdict for verdict, _ in summaries.judge(many)] == ["undecided"] * 3
+    assert summaries.judge(many)[0][1] == pytest.approx(0.06)
+    few = [comparison(1.0, 1.0, 0.02, floor=0.02) for _ in range(3)]
+    assert {verdict for verdict, _ in summaries.judge(few)} == {"impossible"}
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_judge__two_or_three_seeds_of_one_task_never_decide(seeds):
+    apart = {("A", "x"): np.arange(seeds) + 100.0, ("B", "x"): np.arange(seeds) * 1.0}
+    found = summaries.compare(apart, "A", "B", ["x"])
+    assert found.probability == (1.0, 1.0, 1.0)
+    assert summaries.judge([found])[0][0] == "impossible"
+
+
+def test_notes__tell_what_changed_and_what_is_missing():
+    sweep = SimpleNamespace(changed={"steps": 20_000, "seeds": (0, 1)})
+    runs = [record(), record(seed=1, done=False)]
+    changed, missing = summaries.notes(sweep, runs)
+    assert changed == "Changed on the command line: steps 20,000; seeds 0, 1."
+    assert "1 of 2 runs are finished (seeds: PPO on Hopper-v4 1 of 2)" in missing
+    assert summaries.notes(SimpleNamespace(changed={}), runs[:1]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('baseline = "PPO"', 'baselin = "PPO"', "did you mean 'baseline'"),
+        ('baseline = "PPO"', 'baseline = "PPQ"', "unknown variant 'PPQ': did you mean 'PPO'"),
+        ('baseline = "PPO"', 'band = "median"', "unknown band 'median'"),
+        ('baseline = "PPO"', 'returns = "test"', "unknown returns 'test'"),
+        ('baseline = "PPO"', "last = 0", "last=0: must be a number above 0"),
+        ('baseline = "PPO"', 'focus = "PPO(k)"', "did you mean 'PPO\\(K\\)'"),
+    ],
+)
+def test_options__refuse_what_nobody_reads(old, new, message):
+    sweep = fake_runs.load(fake_runs.CURVES.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        options.read(sweep)
+
+
+def test_options__compare_with_the_baseline_or_the_focus_or_inside_groups():
+    sweep = fake_runs.load(fake_runs.CURVES)
+    read = options.read(sweep)
+    assert read.pairs == [("PPO 0.999", "PPO"), ("PPO(K)", "PPO")]
+    assert dataclasses.replace(read, focus="PPO(K)").pairs == [
+        ("PPO(K)", "PPO"),
+        ("PPO(K)", "PPO 0.999"),
+    ]
+    groups = (("PPO(K)", "PPO"), ("PPO 0.999",))
+    assert dataclasses.replace(read, kind="table", groups=groups).pairs == [("PPO(K)", "PPO")]
+    assert options.read(sweep, "iqm").band == "iqm"
+
+
+@pytest.mark.parametrize("name", sorted({*spec.shipped()} - {"fig_errors", "weights"}))
+def test_options__of_every_shipped_sweep_can_be_read(name):
+    read = options.read(spec.load(name))
+    assert read.pairs
+    assert bool(read.panels) == (read.kind == "ablation")
+
+
+def test_options__forget_variants_that_other_tasks_leave_out():
+    text = fake_runs.CURVES.replace('name = "PPO"\n', 'name = "PPO"\ntasks = ["Ant-v4"]\n')
+    read = options.read(fake_runs.load(text).change(tasks=["Hopper-v4"]))
+    assert read.baseline == "PPO 0.999"

@@ -1,0 +1,190 @@
+"""Figures and tables of sweeps, from run folders in the real formats."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from figures import fake_runs
+from gammaprime import figures
+from gammaprime.figures import ablation, curves, options, summaries, table
+from gammaprime.suite.records import read_records
+
+LEVELS = {"PPO": 100.0, "PPO 0.999": 60.0, "PPO(K)": 120.0, "η = 0.02": 150.0, "K = ∞": 80.0}
+
+
+def level(planned):
+    if planned.task == "Swimmer-v4":
+        return -10.0
+    return LEVELS[planned.variant] + planned.seed
+
+
+def share(planned):
+    """One run of PPO(K) on Walker2d stopped half way, one has not begun."""
+    if (planned.variant, planned.task) != ("PPO(K)", "Walker2d-v4"):
+        return 1.0
+    return {3: 0.5, 4: 0.0}.get(planned.seed, 1.0)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    sweep = fake_runs.load(fake_runs.CURVES)
+    root = tmp_path_factory.mktemp("runs")
+    fake_runs.write(sweep, root, level, share)
+    return sweep, read_records(sweep, root)
+
+
+@pytest.fixture(scope="module")
+def ablated(tmp_path_factory):
+    sweep = fake_runs.load(fake_runs.ABLATION)
+    root = tmp_path_factory.mktemp("ablated")
+    fake_runs.write(sweep, root, level)
+    return sweep, read_records(sweep, root)
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def texts(figure):
+    words = [text.get_text() for axes in figure.axes for text in axes.texts]
+    return " ".join([*words, figure.get_suptitle(), figure.get_supxlabel()]).replace("\n", " ")
+
+
+@pytest.mark.paper("fig:onpolicy", "fig:onpolicy-state", "fig:separating", "fig:td3", "fig:sac")
+def test_curves__have_a_panel_for_each_task_and_a_line_for_each_variant(sweep):
+    figure = curves.plot(*sweep, options.read(sweep[0]))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Hopper-v4", "Walker2d-v4"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["PPO", "PPO 0.999", "PPO(K)"]
+    solid = [line for line in figure.axes[0].lines if line.get_linestyle() == "-"]
+    drawn = [line.get_ydata() for line in solid if len(line.get_ydata())]
+    expected = [x.three[1] for x in summaries.lines(sweep[1], options.read(sweep[0]))][::2]
+    np.testing.assert_array_equal(drawn, expected)
+
+
+def test_curves__of_a_finished_run_end_at_its_level(sweep):
+    lines = summaries.lines(sweep[1], options.read(sweep[0]))
+    low, middle, high = lines[0].three[:, -1]
+    assert middle == pytest.approx(102.0)
+    np.testing.assert_allclose([high - middle, middle - low], np.std(np.arange(5)))
+
+
+def test_curves__are_dotted_where_seeds_are_missing(sweep):
+    axes = curves.plot(*sweep, options.read(sweep[0])).axes[1]
+    solid = [line.get_ydata() for line in axes.lines if line.get_linestyle() == "-"]
+    missing = [np.isnan(y).sum() for y in solid if len(y)]
+    assert missing[2] == len(solid[-1])  # one seed of PPO(K) has not begun
+    dotted = [line.get_ydata() for line in axes.lines if line.get_linestyle() == ":"]
+    assert not np.isnan(dotted[2][-1])
+    assert np.isnan(dotted[0]).all()  # no seed of PPO is missing
+
+
+def test_curves__say_how_many_seeds_they_have_and_what_was_changed(sweep):
+    told = texts(curves.plot(*sweep, options.read(sweep[0])))
+    assert "28 of 30 runs are finished (seeds: PPO(K) on Walker2d-v4 3 of 5)" in told
+    assert "median ± standard deviation over 5 seeds" in told
+    changed = sweep[0].change(seeds=[0, 1])
+    records = [record for record in sweep[1] if record.seed < 2]
+    told = texts(curves.plot(changed, records, options.read(changed, "iqm")))
+    assert "Changed on the command line: seeds 0, 1." in told
+    assert "Incomplete" not in told
+    assert "interquartile mean with its 95 % bootstrap interval" in told
+
+
+def test_draw_sweep__writes_pictures_and_numbers_that_repeat(sweep, tmp_path):
+    first = figures.draw_sweep(*sweep, tmp_path / "a")
+    endings = (".png", ".svg", ".csv", "_table.md", "_table.csv", "_seeds.md")
+    assert [file.name for file in first] == [f"made_up{ending}" for ending in endings]
+    for file in figures.draw_sweep(*sweep, tmp_path / "b"):
+        assert file.read_bytes() == (tmp_path / "a" / file.name).read_bytes()
+
+
+def test_draw_sweep__stores_every_point_it_draws(sweep, tmp_path):
+    files = figures.draw_sweep(*sweep, tmp_path)
+    stored = [r for r in rows(files[2]) if (r["task"], r["variant"]) == ("Walker2d-v4", "PPO(K)")]
+    assert {row["seeds"] for row in stored[:50]} == {"4"}
+    assert {row["seeds"] for row in stored[50:]} == {"3"}
+    assert {row["seeds_asked"] for row in stored} == {"5"}
+    assert float(stored[-1]["middle"]) == pytest.approx(121.0)
+    assert float(stored[-1]["step"]) == 100_000
+
+
+@pytest.mark.paper("fig:ablation", "x:normalised-score")
+def test_ablation__divides_by_the_mean_of_the_baseline_on_the_task(ablated, tmp_path):
+    files = figures.draw_sweep(*ablated, tmp_path)
+    stored = {(r["label"], r["variant"], r["task"]): r for r in rows(files[2])}
+    assert float(stored["η", "PPO", "Hopper-v4"]["mean"]) == pytest.approx(1.0)
+    assert float(stored["η", "η = 0.02", "Hopper-v4"]["mean"]) == pytest.approx(151 / 101)
+    average = stored["η", "η = 0.02", "average"]
+    assert float(average["mean"]) == pytest.approx(151 / 101)
+    assert average["seeds"] == "6"
+    low, high = float(average["low"]), float(average["high"])
+    assert 150 / 101 <= low < 151 / 101 < high <= 152 / 101
+
+
+def test_ablation__draws_tasks_and_average_along_each_axis(ablated):
+    figure = ablation.plot(*ablated, options.read(ablated[0]))
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["(a) η, each task", "(b) η, average", "(c) K, each task", "(d) K, average"]
+    assert [tick.get_text() for tick in figure.axes[3].get_xticklabels()] == ["0", "∞"]
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].lines}
+    np.testing.assert_allclose(lines["Walker2d-v4"], [1.0, 81 / 101])
+
+
+def test_ablation__leaves_out_tasks_without_a_positive_baseline_and_says_so(ablated):
+    figure = ablation.plot(*ablated, options.read(ablated[0]))
+    assert "Swimmer-v4" not in [line.get_label() for line in figure.axes[0].lines]
+    assert "Left out, for no positive mean of PPO: Swimmer-v4." in texts(figure)
+
+
+def test_ablation__by_interquartile_mean_pools_tasks_and_seeds(ablated):
+    found = ablation.scores(ablated[1], options.read(ablated[0]))[0]
+    pooled = ablation.average(found.seeds[1], options.read(ablated[0], "iqm"))
+    assert pooled.value == pytest.approx(151 / 101)
+
+
+@pytest.mark.paper("table:td3")
+def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep):
+    text = table.markdown(*sweep, options.read(sweep[0]))
+    half = 0.5 * np.std(np.arange(5))
+    assert f"| Hopper-v4 | 102 ± {half:.3g} | 62 ± {half:.3g} | **122 ± {half:.3g}** |" in text
+    assert "**121 ± 0.408 (3 of 5)**" in text
+    assert "mean ± 0.5 standard deviations" in text
+    assert "every mean that is not below the best's own lower end" in text
+    assert "28 of 30 runs are finished" in text
+
+
+@pytest.mark.paper("table:td3")
+def test_table__of_evaluations_takes_the_last_ten_and_keeps_groups_apart(sweep):
+    groups = 'groups = [["PPO(K)", "PPO"], ["PPO 0.999", "PPO"]]'
+    asked = f'kind = "table"\nreturns = "evaluations"\n{groups}'
+    shown = options.read(fake_runs.load(fake_runs.CURVES.replace('kind = "curves"', asked)))
+    found = table.cells(sweep[1], shown)
+    record = next(r for r in sweep[1] if r.variant == "PPO" and r.task == "Hopper-v4")
+    seeds = [r.evaluations[-10:, 1].mean() for r in sweep[1][:5]]
+    assert len(record.evaluations) == 10
+    assert found["PPO", "Hopper-v4"].mean == pytest.approx(np.mean(seeds))
+    assert found["PPO", "Hopper-v4"].best  # of the second group
+    assert found["PPO(K)", "Hopper-v4"].best
+    text = table.markdown(sweep[0], sweep[1], shown)
+    assert text.count("| task |") == 2
+
+
+def test_table__of_one_seed_has_no_spread_and_alone_in_a_row_is_not_best(sweep):
+    alone = [record for record in sweep[1] if record.variant == "PPO" and record.seed == 0]
+    found = table.cells(alone, options.read(sweep[0]))["PPO", "Hopper-v4"]
+    assert found.text == "100"
+    assert not found.best
+    assert found.mean_gamma_prime == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize("kind", ["curves", "ablation", "table"])
+def test_draw_sweep__of_nothing_finished_still_draws(tmp_path, kind):
+    text = fake_runs.ABLATION.replace('"ablation"', f'"{kind}"')
+    sweep = fake_runs.load(text)
+    fake_runs.write(sweep, tmp_path, level, lambda planned: 0.2 * (planned.seed == 0))
+    files = figures.draw_sweep(sweep, read_records(sweep, tmp_path), tmp_path / "out")
+    assert all(file.stat().st_size > 50 for file in files)
+    assert "0 of 27 runs are finished" in (tmp_path / "out/made_up_table.md").read_text("utf-8")
