@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks import (
     estimators,
+    off_policy,
     on_policy,
     on_policy_peers,
     on_policy_slots,
@@ -12,7 +13,7 @@ from benchmarks import (
 )
 from benchmarks.harness import Contest, Measurement
 
-MODULES = (start_up, tabular, estimators, on_policy, on_policy_slots, on_policy_peers)
+MODULES = (start_up, tabular, estimators, on_policy, on_policy_slots, on_policy_peers, off_policy)
 
 CONTESTS: dict[str, Contest | Measurement] = {
     contest.name: contest for module in MODULES for contest in module.CONTESTS
