@@ -11,9 +11,13 @@ PINS := --constraint constraints.txt --build-constraint constraints.txt
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-demo: $(VENV)/.report  ## the toy figure: what each Taylor order buys, with and without noise
+demo: $(VENV)/.train,report  ## the toy figure, then PPO, PPO(K) and weighted PPO on Hopper-v4, then a page to open
 	$(BIN)/gammaprime run fig_errors
 	$(BIN)/gammaprime figure fig_errors
+	$(BIN)/gammaprime run demo
+	$(BIN)/gammaprime figure demo
+	@echo "The page to open:"
+	@$(BIN)/gammaprime report results/runs
 
 test: $(VENV)/.dev  ## the default tests
 	$(BIN)/pytest -n auto -m "not slow"
@@ -48,6 +52,6 @@ $(VENV)/.pip: constraints.txt
 	@touch $@
 
 # One stamp for each set of extras, so that a demo does not wait for the peers it never meets.
-$(VENV)/.report $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.pip pyproject.toml constraints.txt
+$(VENV)/.train,report $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.pip pyproject.toml constraints.txt
 	$(PIP) $(PINS) --editable '.[$*]'
 	@touch $@
