@@ -184,6 +184,8 @@ def test_breakdown__keeps_the_batch_and_the_last_good_checkpoint(tmp_path):
     assert about["step"] % 16 == 0
     with np.load(tmp_path / "run/breakdown/arrays.npz", allow_pickle=False) as arrays:
         assert {"batch/reward", "batch/next_obs", "agent/.num_updates"} <= set(arrays)
+        # The ratio is an input of the update from step 70 on.
+        assert ("recent/obs" in arrays) == (about["step"] + 16 > 70)
     assert checkpoint.load(tmp_path / "run/checkpoints").step == about["step"]
 
 

@@ -77,9 +77,9 @@ def test_loop__explores_then_acts_and_learns_when_it_is_told_to():
 
 
 def test_first_actions__are_uniform_over_the_action_space():
-    agent = replace(ONE, random_steps=4000, learning_starts=10**6, replay_size=4000)
-    loop = make(agent, steps=4000)
-    while not loop.done:
+    agent = replace(ONE, random_steps=4000, learning_starts=8000, replay_size=4000)
+    loop = make(agent, steps=8000)
+    while loop.steps < 4000:
         loop.advance()
     actions = np.sort(loop.replay.fields["action"][:, 0])
     # The largest distance to the uniform distribution; 1.95/√n is passed once in a thousand.
@@ -212,3 +212,35 @@ def test_checkpoint_of_another_agent__is_refused():
     taken = make(ONE).snapshot()
     with pytest.raises(ValueError, match="must be float32"):
         make(replace(ONE, hidden=(5,))).restore(taken)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "message"),
+    [
+        ({"weighting": RATIO}, 64, r"steps=64: .* recent_size weighs every state alike"),
+        ({"learning_starts": 65}, 64, r"steps=64: .* learning_starts learns nothing"),
+        ({"random_steps": 64}, 64, r"steps=64: .* random_steps never acts with its policy"),
+    ],
+)
+def test_loop__that_is_over_before_it_has_begun_says_so(settings, steps, message):
+    with pytest.warns(UserWarning, match=message):
+        make(replace(TD3(**SMALL), **settings), steps=steps)
+
+
+def test_box_without_room__is_refused():
+    env = probes.discount_chain(delay=5).env(2, time_limit=4, continuous=True)
+    one = np.ones(1, np.float32)
+    env.action = Box((1,), one.dtype, one, one)
+    with pytest.raises(ValueError, match=r"low below high"):
+        OffPolicyLoop(TD3(**SMALL), env, 192, 0, gamma_prime=0.999)
+
+
+def test_episode_after_a_statistical_resume__has_none_of_the_lost_one():
+    first, second = make(ONE), make(ONE)
+    first.advance()
+    first.returns.sums += 100.0
+    second.env.exact_resume = False
+    carry_over(first, second)
+    episodes = second.advance().episodes
+    assert episodes
+    assert max(episode.undiscounted for episode in episodes) < 100.0

@@ -27,6 +27,11 @@ class Bounds(NamedTuple):
     low: Array
     high: Array
 
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Bounds:
+        """In single precision, whatever the space itself has: as it was learned with."""
+        return cls(*(arrays[name].astype(np.float32) for name in cls._fields))
+
     def to_unit(self, action: Array) -> Array:
         """Shapes: (..., A) -> (..., A)."""
         return (2.0 * action - (self.high + self.low)) / (self.high - self.low)
@@ -84,8 +89,7 @@ class NoisyActor(BoundedActor):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> NoisyActor:
-        bounds = Bounds(arrays["low"], arrays["high"])
-        return cls(unpack_network(arrays), bounds, float(arrays["act_noise"]))
+        return cls(unpack_network(arrays), Bounds.from_arrays(arrays), float(arrays["act_noise"]))
 
 
 LOG_STD_LIMITS = (-20.0, 2.0)
@@ -129,8 +133,8 @@ class SquashedActor(BoundedActor):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> SquashedActor:
-        bounds = Bounds(arrays["low"], arrays["high"])
-        return cls(unpack_network(arrays), bounds, unpack_network(arrays, "std_") or None)
+        own = unpack_network(arrays, "std_") or None
+        return cls(unpack_network(arrays), Bounds.from_arrays(arrays), own)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 
 from gammaprime.types import check_count
 
 
 def check_positive(name: str, value: float, *, zero_allowed: bool = False) -> float:
     """The number as a float, if it is finite and above 0, or at 0 where that is allowed."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = check_real(name, value)
     if not (0.0 < number < math.inf or (zero_allowed and number == 0.0)):
         raise ValueError(f"{name}={value!r}: must be finite and {'>=' if zero_allowed else '>'} 0")
     return number
+
+
+def check_real(name: str, value: float) -> float:
+    """The number as a float, if it is one: neither a text nor true or false."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}={value!r}: must be a finite number")
+    return float(value)
 
 
 def check_whole(name: str, value: int) -> int:

@@ -56,8 +56,8 @@ class DensityRatio:
 
     TD3(γ) and SAC(γ) are ``TD3(weighting=DensityRatio())`` and ``SAC(weighting=DensityRatio())``.
     Open in the paper, and settled here: the ratio is trained at every update (or ``every``
-    "policy_update"), on a batch of ``batch_size`` recent states beside the minibatch of the
-    update, with the agent's learning rate unless it has its own.
+    "policy_update"), on as many recent states as the minibatch of the update has, which it sees
+    too, with the agent's learning rate; unless it has a batch size and a rate of its own.
     ``scale`` "sum" takes Σ w̃_i ∇Q, so that equal weights give the batch mean; "paper" divides by
     the size of the batch once more, as the paper's text does.
     ``gamma_prime`` below 1 counts a state of age t by γ'^t where the ratio is trained: at the
@@ -70,7 +70,7 @@ class DensityRatio:
     scale: str = "sum"
     gamma_prime: float = 1.0
     recent_size: int = 10_000
-    batch_size: int = 100
+    batch_size: int | None = None
     learning_rate: float | None = None
     every: str = "update"
 
@@ -80,7 +80,8 @@ class DensityRatio:
         check_discount("gamma_prime", self.gamma_prime, one_allowed=True)
         check_positive("gamma_prime", self.gamma_prime)
         check_count("recent_size", self.recent_size)
-        check_count("batch_size", self.batch_size)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
         check_choice("every", self.every, CADENCES)

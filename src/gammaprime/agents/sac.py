@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from gammaprime.acting import Network, SquashedActor, mean_and_log_std
-from gammaprime.agents.checks import check_choice, check_positive
+from gammaprime.agents.checks import check_choice, check_positive, check_real
 from gammaprime.agents.density_ratio import Trained
 from gammaprime.agents.off_policy import (
     Batch,
@@ -61,8 +61,8 @@ class LearnedEntropy:
 
     def __post_init__(self) -> None:
         check_positive("initial_coef", self.initial_coef)
-        if self.target_entropy is not None and not math.isfinite(self.target_entropy):
-            raise ValueError(f"target_entropy={self.target_entropy!r}: must be finite")
+        if self.target_entropy is not None:
+            check_real("target_entropy", self.target_entropy)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
 

@@ -131,7 +131,9 @@ class Loop(ABC):
         """Go on from a snapshot of a loop with the same agent and environment."""
         self.state = put_leaves(self.state, take_part(snapshot, "agent"))
         self.obs = self.env.restore(take_part(snapshot, "env"))
-        self.returns.restore(take_part(snapshot, "returns"))
+        # An environment that cannot be saved begins new episodes, whose returns begin at 0.
+        if self.env.exact_resume:
+            self.returns.restore(take_part(snapshot, "returns"))
         self.rng = unpack_generator(take_part(snapshot, "rng")["words"][0])
 
 

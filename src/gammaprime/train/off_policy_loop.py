@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import jax
@@ -13,7 +14,7 @@ from gammaprime.agents.off_policy import Batch, OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.train.loop import Loop
 from gammaprime.train.replay import Replay
-from gammaprime.train.state import Arrays, check_update
+from gammaprime.train.state import Arrays, check_update, join_parts
 from gammaprime.types import Trajectory
 
 
@@ -38,9 +39,22 @@ class OffPolicyLoop(Loop):
         num_inputs = int(np.prod(env.observation.shape))
         self.state = agent.init(jax.random.key(self.init_seed), space, num_inputs)
         self.uniform = UniformActor(space.low, space.high)
+        self._warn_of_what_will_not_happen()
         # A ring that is never filled need not be larger than what fills it.
         size = min(agent.replay_size, self.total_steps)
         self.replay = Replay(size, num_inputs, int(np.prod(space.shape)))
+
+    def _warn_of_what_will_not_happen(self) -> None:
+        agent, what = self.agent, {}
+        if isinstance(agent.weighting, DensityRatio):
+            what["recent_size"] = agent.weighting.recent_size, "weighs every state alike"
+        what["learning_starts"] = agent.learning_starts - 1, "learns nothing"
+        what["random_steps"] = agent.random_steps, "never acts with its policy"
+        for name, (least, effect) in what.items():
+            if self.total_steps <= least:
+                warnings.warn(
+                    f"steps={self.total_steps}: a run that is over by {name} {effect}", stacklevel=4
+                )
 
     @property
     def steps(self) -> int:
@@ -58,7 +72,8 @@ class OffPolicyLoop(Loop):
         key = jax.random.fold_in(self.learn_key, number)
         state, metrics = self.agent.update(self.state, batch, recent, key)
         numbers = {name: float(value) for name, value in metrics.items()}
-        check_update(numbers, state, {f"batch/{k}": x for k, x in batch._asdict().items()})
+        parts = {"batch": batch._asdict(), "recent": {} if recent is None else recent._asdict()}
+        check_update(numbers, state, join_parts(parts))
         self.state = state
         return numbers
 
@@ -76,7 +91,8 @@ class OffPolicyLoop(Loop):
         weighting = agent.weighting
         if not isinstance(weighting, DensityRatio) or len(self.replay) <= weighting.recent_size:
             return batch, None
-        latest = (agent.updates, weighting.batch_size, weighting.recent_size)
+        count = weighting.batch_size or agent.batch_size
+        latest = (agent.updates, count, weighting.recent_size)
         return batch, self.replay.draw_recent(rng, *latest)
 
     def snapshot(self) -> Arrays:
@@ -95,9 +111,10 @@ def continuous_actions(env: VecEnv) -> Box:
             f"action space Discrete({space.n}) is not supported by off-policy agents: "
             "must be a Box (PPO, TRPO and PG take both)"
         )
-    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+    bounded = np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    if not (bounded and (space.low < space.high).all()):
         raise ValueError(
             f"action space Box(low={space.low}, high={space.high}) is not supported by off-policy "
-            "agents: must have finite bounds"
+            "agents: must have finite bounds, low below high"
         )
     return space
