@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,7 @@ def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
 
 
 def _run_sweep(arguments: argparse.Namespace, sweep: Any) -> int:
+    from gammaprime.figures import options
     from gammaprime.suite import history
     from gammaprime.suite.interrupts import Interrupted
     from gammaprime.suite.run_sweep import Way, run_sweep
@@ -170,7 +172,10 @@ def _run_sweep(arguments: argparse.Namespace, sweep: Any) -> int:
 
     if arguments.force:
         raise ValueError("--force: a sweep repeats nothing; remove the folders of its runs instead")
+    # What could not be shown is not trained: as the spec has it, and as it is asked for.
+    options.read(sweep)
     sweep = sweep.change(**changes.given(arguments, changes.CHANGES))
+    options.read(sweep)
     way = Way(**changes.given(arguments, changes.WAYS))
     jobs = plan(sweep.runs(), arguments.out)
     history.note(arguments.out, arguments.spec, sweep)
@@ -195,7 +200,8 @@ def _figure(arguments: argparse.Namespace) -> None:
 def _report(arguments: argparse.Namespace) -> None:
     from gammaprime.figures import commands
 
-    print(commands.write_report(arguments.folder, arguments.out))
+    tell = partial(print, "gammaprime:", file=sys.stderr)
+    print(commands.write_report(arguments.folder, arguments.out, tell))
 
 
 def _publish(arguments: argparse.Namespace) -> None:

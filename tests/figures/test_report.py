@@ -7,7 +7,7 @@ import pytest
 
 from figures import fake_runs
 from gammaprime import cli, figures
-from gammaprime.figures import findings, inline, report
+from gammaprime.figures import findings, inline, report, summaries
 from gammaprime.figures.markup import Html, tag
 from gammaprime.suite import history, spec
 from gammaprime.suite import weights as suite_weights
@@ -188,7 +188,7 @@ def test_report__of_two_seeds_says_that_they_could_not_decide(tmp_path):
     text = Outline(report.page([(few, kept)])).text
     assert "Changed on the command line: seeds 0, 1; tasks Hopper-v4." in text
     assert text.count("too few seeds to decide") == 2
-    assert "With 2 seeds on one task, even seeds entirely apart have p = 0.33." in text
+    assert "With 2 seeds on one task, even seeds entirely apart have p = 0.67." in text
     assert "Task by task" not in text
 
 
@@ -201,7 +201,8 @@ def test_report__of_nothing_finished_has_nothing_to_compare(tmp_path):
 
 def test_report__many_undecided_comparisons_share_a_line(sweeps):
     found = findings.Findings(sweeps[0][1], report.options.read(sweeps[0][0]))
-    found.overall, found.judged = found.overall * 2, [("undecided", 0.5)] * 4
+    verdict = summaries.Verdict("undecided", 0.5, 0.1)
+    found.overall, found.judged = found.overall * 2, [verdict] * 4
     told = Outline(found.sentences())
     assert told.tags.count("li") == 1
     assert "PPO 0.999; PPO(K); PPO 0.999; PPO(K): each against PPO." in told.text
@@ -242,6 +243,34 @@ def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
     assert "smoke" not in out.read_text("utf-8")
 
 
+def test_report__names_and_leaves_out_a_sweep_that_can_no_longer_be_read(tmp_path, capsys):
+    runs, file = tmp_path / "runs", tmp_path / "made_up.toml"
+    sweep, _ = made_up(runs)
+    file.write_text(fake_runs.CURVES, encoding="utf-8")
+    history.note(runs, str(file), sweep)
+    file.write_text(fake_runs.CURVES.replace("baseline", "baselin"), encoding="utf-8")
+    note = history.note(runs, str(file), sweep)
+    (runs / "sweeps/torn.json").write_text("{")
+    out = tmp_path / "report.html"
+    assert cli.main(["report", str(runs), "--out", str(out)]) == 0
+    torn, misspelt = sorted(capsys.readouterr().err.splitlines(), reverse=True)
+    assert torn.startswith("gammaprime: left out torn: ")
+    assert misspelt.startswith(f"gammaprime: left out {note.stem}: made_up: figure: unknown key")
+    text = Outline(out.read_text("utf-8")).text
+    assert f"Left out, for it can no longer be read: {note.stem}." in text
+    assert "Left out, for it can no longer be read: torn." in text
+    assert "28 of 30 training runs are finished" in text
+    assert str(tmp_path) not in out.read_text("utf-8")
+
+
+def test_figure__finds_a_misspelt_variant_also_where_tasks_are_changed(tmp_path, capsys):
+    file = tmp_path / "made_up.toml"
+    file.write_text(fake_runs.CURVES.replace('baseline = "PPO"', 'baseline = "PPQ"'), "utf-8")
+    words = ["figure", str(file), "--runs", str(tmp_path), "--tasks", "Hopper-v4"]
+    assert cli.main(words) == 2
+    assert "unknown variant 'PPQ': did you mean 'PPO'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -250,6 +279,7 @@ def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
         (["figure", "smoke", "--runs", "."], "no run of smoke has begun here"),
         (["figure", "weights", "--steps", "5"], "--steps: is for sweeps of training runs"),
         (["figure", "weights", "--statistic", "iqm"], "--statistic: is for sweeps"),
+        (["figure", "table_td3", "--statistic", "iqm"], "--statistic: is for curves and ablations"),
         (["figure", "weights", "--runs", "."], "first: gammaprime run weights"),
     ],
 )

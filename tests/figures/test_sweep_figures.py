@@ -10,6 +10,7 @@ from gammaprime import figures
 from gammaprime.figures import ablation, curves, options, summaries, table
 from gammaprime.suite.records import read_records
 
+CURVES_FIGURE = 'kind = "curves"\nbaseline = "PPO"\n'
 LEVELS = {"PPO": 100.0, "PPO 0.999": 60.0, "PPO(K)": 120.0, "η = 0.02": 150.0, "K = ∞": 80.0}
 
 
@@ -95,7 +96,8 @@ def test_curves__say_how_many_seeds_they_have_and_what_was_changed(sweep):
 
 def test_draw_sweep__writes_pictures_and_numbers_that_repeat(sweep, tmp_path):
     first = figures.draw_sweep(*sweep, tmp_path / "a")
-    endings = (".png", ".svg", ".csv", "_table.md", "_table.csv", "_seeds.md")
+    endings = (".png", ".svg", ".csv", "_table.md", "_table.csv")
+    endings += ("_comparisons.md", "_comparisons.csv", "_seeds.md")
     assert [file.name for file in first] == [f"made_up{ending}" for ending in endings]
     for file in figures.draw_sweep(*sweep, tmp_path / "b"):
         assert file.read_bytes() == (tmp_path / "a" / file.name).read_bytes()
@@ -145,6 +147,68 @@ def test_ablation__by_interquartile_mean_pools_tasks_and_seeds(ablated):
     assert pooled.value == pytest.approx(151 / 101)
 
 
+def skewed(planned):
+    """One seed of η = 0.02 is far off: a mean goes with it, a middle does not."""
+    return level(planned) + 600.0 * ((planned.variant, planned.seed) == ("η = 0.02", 2))
+
+
+@pytest.mark.parametrize("band", ["median_std", "iqm"])
+def test_ablation__stores_each_centre_under_its_own_name(tmp_path, band):
+    sweep = fake_runs.load(fake_runs.ABLATION)
+    fake_runs.write(sweep, tmp_path, skewed)
+    shown = options.read(sweep, band)
+    stored = ablation.columns(ablation.scores(read_records(sweep, tmp_path), shown), shown)
+    (i,) = [
+        i
+        for i, key in enumerate(zip(stored["variant"], stored["task"], strict=True))
+        if key == ("η = 0.02", "average")
+    ]
+    seeds = np.array([150.0, 151.0, 752.0]) / 101  # the same on both tasks
+    assert stored["mean"][i] == stored["median"][i] == pytest.approx(seeds.mean())
+    middle = np.mean([seeds[0], seeds[1], seeds[1], seeds[2]])  # of six, one is cut at each end
+    assert stored["interquartile_mean"][i] == pytest.approx(middle)
+    assert stored["interval_of"][i] == {"median_std": "mean", "iqm": "interquartile_mean"}[band]
+    centre = ablation.average([seeds, seeds], shown)
+    assert [stored["low"][i], stored["high"][i]] == pytest.approx([centre.low, centre.high])
+
+
+def test_ablation__averages_over_the_tasks_that_all_points_have_and_says_so(tmp_path):
+    sweep = fake_runs.load(fake_runs.ABLATION)
+
+    def easier(planned):
+        return (5.0 if planned.task == "Hopper-v4" else 1.0) * LEVELS[planned.variant] + (
+            planned.task == "Hopper-v4" and planned.variant == "η = 0.02"
+        ) * 500.0
+
+    missing = ("η = 0.02", "Walker2d-v4")
+    fake_runs.write(sweep, tmp_path, easier, lambda p: 1.0 * ((p.variant, p.task) != missing))
+    records, shown = read_records(sweep, tmp_path), options.read(sweep)
+    by_eta, by_order = ablation.scores(records, shown)
+    assert by_eta.shared == ("Hopper-v4", "Swimmer-v4")
+    assert by_order.shared == sweep.tasks
+    stored = ablation.columns([by_eta], shown)
+    averages = [i for i, task in enumerate(stored["task"]) if task == "average"]
+    assert [stored["seeds"][i] for i in averages] == [6, 6]
+    assert [stored["mean"][i] for i in averages] == pytest.approx([1.0, (2.5 + 1.5) / 2])
+    figure = ablation.plot(sweep, records, shown)
+    (line,) = [line for line in figure.axes[1].lines if line.get_label() == "mean"]
+    np.testing.assert_allclose(line.get_ydata(), [1.0, 2.0])
+    told = "Averages along η are over what all their points have: Hopper-v4, Swimmer-v4."
+    assert told in texts(figure)
+    assert "Averages along K" not in texts(figure)
+
+
+def test_ablation__point_that_has_not_begun_takes_no_task_from_the_others(tmp_path):
+    sweep = fake_runs.load(fake_runs.ABLATION)
+    fake_runs.write(sweep, tmp_path, level, lambda planned: 1.0 * (planned.variant != "K = ∞"))
+    shown = options.read(sweep)
+    by_order = ablation.scores(read_records(sweep, tmp_path), shown)[1]
+    assert by_order.shared == ("Hopper-v4", "Walker2d-v4")
+    begun, waiting = (ablation.average(seeds, shown).value for seeds in by_order.of_shared())
+    assert begun == pytest.approx(1.0)
+    assert np.isnan(waiting)
+
+
 @pytest.mark.paper("table:td3")
 def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep):
     text = table.markdown(*sweep, options.read(sweep[0]))
@@ -159,8 +223,8 @@ def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep):
 @pytest.mark.paper("table:td3")
 def test_table__of_evaluations_takes_the_last_ten_and_keeps_groups_apart(sweep):
     groups = 'groups = [["PPO(K)", "PPO"], ["PPO 0.999", "PPO"]]'
-    asked = f'kind = "table"\nreturns = "evaluations"\n{groups}'
-    shown = options.read(fake_runs.load(fake_runs.CURVES.replace('kind = "curves"', asked)))
+    asked = f'kind = "table"\nreturns = "evaluations"\n{groups}\n'
+    shown = options.read(fake_runs.load(fake_runs.CURVES.replace(CURVES_FIGURE, asked)))
     found = table.cells(sweep[1], shown)
     record = next(r for r in sweep[1] if r.variant == "PPO" and r.task == "Hopper-v4")
     seeds = [r.evaluations[-10:, 1].mean() for r in sweep[1][:5]]
@@ -182,7 +246,9 @@ def test_table__of_one_seed_has_no_spread_and_alone_in_a_row_is_not_best(sweep):
 
 @pytest.mark.parametrize("kind", ["curves", "ablation", "table"])
 def test_draw_sweep__of_nothing_finished_still_draws(tmp_path, kind):
-    text = fake_runs.ABLATION.replace('"ablation"', f'"{kind}"')
+    text = fake_runs.ABLATION
+    if kind != "ablation":
+        text = text[: text.index("[figure]")] + f'[figure]\nkind = "{kind}"\n'
     sweep = fake_runs.load(text)
     fake_runs.write(sweep, tmp_path, level, lambda planned: 0.2 * (planned.seed == 0))
     files = figures.draw_sweep(sweep, read_records(sweep, tmp_path), tmp_path / "out")

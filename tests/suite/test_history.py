@@ -11,7 +11,7 @@ def test_history__recalls_sweeps_with_their_changes(tmp_path):
     changed = smoke.change(steps=1280, seeds=(0, 1, 2), tasks=["Hopper-v4"])
     for sweep in (smoke, changed, smoke):
         history.note(tmp_path, "smoke", sweep)
-    found = history.recall(tmp_path)
+    found = [history.recall(note) for note in history.noted(tmp_path)]
     assert len(found) == 2
     assert smoke in found
     (again,) = [sweep for sweep in found if sweep.changed]
@@ -27,11 +27,12 @@ def test_history__keeps_the_text_of_a_file_that_may_go(tmp_path):
     sweep = spec.load(str(file))
     history.note(tmp_path / "runs", str(file), sweep)
     file.unlink()
-    assert history.recall(tmp_path / "runs") == [sweep]
+    (note,) = history.noted(tmp_path / "runs")
+    assert history.recall(note) == sweep
 
 
 def test_history__of_a_folder_without_any_is_empty(tmp_path):
-    assert history.recall(tmp_path) == []
+    assert history.noted(tmp_path) == []
     assert history.computed(tmp_path) == []
 
 
@@ -42,10 +43,12 @@ def test_history__of_a_folder_without_any_is_empty(tmp_path):
         ({"name": "smoke", "changed": {"gamma": 1}}, "from another version"),
         ({"name": "weights", "changed": {}}, "weights is no sweep"),
         ({"name": "smok", "changed": {}}, "did you mean 'smoke'"),
+        ({"name": "smoke", "changed": {}, "text": 3}, "text=3: must be that of a spec"),
     ],
 )
 def test_history__refuses_what_it_did_not_write(tmp_path, entry, message):
     (tmp_path / "sweeps").mkdir()
     (tmp_path / "sweeps/odd.json").write_bytes(to_json(entry))
+    (note,) = history.noted(tmp_path)
     with pytest.raises(ValueError, match=message):
-        history.recall(tmp_path)
+        history.recall(note)

@@ -35,11 +35,37 @@ def test_lease__is_taken_once_until_it_is_released(tmp_path):
     assert leases(tmp_path) == [".lease-000002"]
 
 
-def test_finished_run__keeps_no_lease(tmp_path):
+def test_owner_that_slept_while_another_finished__has_lost_the_run(tmp_path):
     mine = take(tmp_path)
+    other = take(tmp_path, stale=read(tmp_path).token)
     (tmp_path / "done").touch()
+    other.release()
+    assert read(tmp_path).free
+    assert not mine.held
+    assert other.held
+
+
+def test_owner_whose_lease_is_gone__has_lost_the_run(tmp_path):
+    mine = take(tmp_path)
+    assert mine.held
+    (tmp_path / ".lease-000001").unlink()
+    assert not mine.held
+    assert not mine.beat({})
     mine.release()
     assert leases(tmp_path) == []
+
+
+def test_number_that_was_taken_over_at_once__is_not_had(tmp_path, monkeypatch):
+    beat = Lease.beat
+
+    def sleep_first(self, progress):
+        pretend(tmp_path, self.number + 1, beat=1)
+        return beat(self, progress)
+
+    monkeypatch.setattr(Lease, "beat", sleep_first)
+    with pytest.raises(HeldError, match="just taken"):
+        take(tmp_path)
+    assert leases(tmp_path) == [".lease-000002"]
 
 
 def test_beat__carries_the_progress_and_changes_the_token(tmp_path):

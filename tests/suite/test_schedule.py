@@ -12,6 +12,7 @@ from gammaprime.suite import lease, schedule
 from gammaprime.suite.files import to_json
 from gammaprime.suite.interrupts import Interrupts
 from gammaprime.suite.pool import Outcome
+from gammaprime.suite.run_sweep import _stopped
 from gammaprime.suite.schedule import ELSEWHERE, FAILED, FINISHED, RUNNING, WAITING, Schedule, plan
 from gammaprime.suite.sweep import Planned
 from gammaprime.suite.worker import DONE, HELD, LOST, Order
@@ -61,6 +62,22 @@ class FakePool:
 
     def kill(self):
         self.killed = True
+
+
+class Stopping(FakePool):
+    """Meets a signal, and ends only then, with these codes."""
+
+    def __init__(self, size, interrupts, codes):
+        super().__init__(size)
+        self.interrupts, self.codes = interrupts, codes
+
+    def ended(self):
+        self.interrupts.asked = 15
+        if not self.stopped:
+            return []
+        names = list(self.running)
+        self.running.clear()
+        return [Outcome(n, c, f"code {c}") for n, c in zip(names, self.codes, strict=True)]
 
 
 def finish(order):
@@ -162,6 +179,52 @@ def test_run_that_another_process_has__is_no_failure(tmp_path, code):
     assert len(pool.started) == 6
 
 
+def test_run_that_is_refused_again_and_again__keeps_no_other_from_its_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(schedule, "LOOK_AGAIN", -1.0)
+    others = [planned(seed).path(tmp_path) for seed in (1, 2)]
+
+    def ending(order):
+        mine = order.config["settings"]["seed"] == 0
+        return HELD if mine and not all((path / "done").is_file() for path in others) else DONE
+
+    pool = FakePool(1, endings=[ending] * 20)
+    assert go(make(tmp_path, pool, [planned(seed) for seed in range(3)])) == [FINISHED] * 3
+    assert [order.config["settings"]["seed"] for order in pool.started] == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("code", [HELD, LOST])
+def test_run_that_was_refused__is_looked_at_again_after_a_while(tmp_path, monkeypatch, code):
+    now = 100.0
+    monkeypatch.setattr(schedule.time, "monotonic", lambda: now)
+    monkeypatch.setattr(schedule, "LOOK_AGAIN", 2.0)
+    pool = FakePool(1, endings=[code])
+    work = make(tmp_path, pool, [planned(0)])
+    work.advance()
+    now = 110.0
+    work.advance()
+    now = 111.0
+    work.advance()
+    assert len(pool.started) == 1
+    now = 113.0
+    work.advance()
+    assert len(pool.started) == 2
+
+
+def test_run_that_cannot_be_started__fails_and_the_rest_goes_on(tmp_path):
+    class Refusing(FakePool):
+        def start(self, order):
+            if order.config["settings"]["seed"] == 0:
+                raise PermissionError("no room for another process")
+            super().start(order)
+
+    pool, said = Refusing(1), []
+    work = make(tmp_path, pool, [planned(0), planned(1)], said)
+    assert go(work) == [FAILED, FINISHED]
+    assert work.jobs[0].message == "could not be started: no room for another process"
+    assert sum("failed 3 times, left out" in line for line in said) == 1
+    assert not pool.killed
+
+
 def test_run_that_another_machine_has__is_waited_for(tmp_path):
     theirs, mine = planned(0), planned(1)
     folder = theirs.path(tmp_path)
@@ -191,24 +254,38 @@ def test_folder_of_another_configuration__is_left_alone_and_the_rest_goes_on(tmp
     assert len(pool.started) == 1
 
 
+def test_finished_run_of_another_format__is_not_made_again_and_the_rest_goes_on(tmp_path):
+    old, good = planned(0), planned(1)
+    finish(Order("x", str(old.path(tmp_path)), old.config))
+    (old.path(tmp_path) / "done").write_text('{"format": 2}')
+    pool = FakePool(2)
+    work = make(tmp_path, pool, [old, good])
+    assert go(work) == [FAILED, FINISHED]
+    assert "is in format 2" in work.jobs[0].message
+    assert len(pool.started) == 1
+
+
 def test_signal__stops_the_running_and_starts_no_more(tmp_path):
     interrupts = Interrupts(active=False)
 
-    class Stopping(FakePool):
-        def ended(self):
-            interrupts.asked = 15
-            if not self.stopped:
-                return []
-            names = list(self.running)
-            self.running.clear()
-            return [Outcome(name, 143, "saved") for name in names]
-
-    pool, said = Stopping(2), []
+    pool, said = Stopping(2, interrupts, [143, 130]), []
     work = make(tmp_path, pool, [planned(seed) for seed in range(4)], said)
     assert go(work, interrupts) == [WAITING] * 4
     assert said == []
     assert len(pool.started) == 2
     assert not pool.killed
+    assert _stopped(work.jobs) == "stopped, every run is saved"
+
+
+def test_runs_that_did_not_save_when_they_were_stopped__are_named(tmp_path):
+    interrupts = Interrupts(active=False)
+    work = make(tmp_path, Stopping(4, interrupts, [143, 1, -9, HELD]), map(planned, range(4)))
+    go(work, interrupts)
+    assert [job.unsaved for job in work.jobs] == [False, True, True, False]
+    assert _stopped(work.jobs) == (
+        "stopped; go back to their last checkpoints: "
+        "PPO on T, seed 1 (code 1), PPO on T, seed 2 (code -9)"
+    )
 
 
 def test_error_in_the_driver__leaves_no_process_behind(tmp_path):

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -9,11 +11,13 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 pytest.importorskip("ray")
 
-from gammaprime.suite import ray_pool, spec
+import ray
+
+from gammaprime.suite import node, ray_pool, spec
 from gammaprime.suite.interrupts import Interrupts
 from gammaprime.suite.lease import Watch, read, take
 from gammaprime.suite.schedule import FINISHED, Schedule, plan
-from gammaprime.suite.worker import DONE, HELD, Order
+from gammaprime.suite.worker import DONE, FAILED, HELD, LOST, SAVED, Order
 from suite.sweep_runs import (
     SPEC,
     fingerprints,
@@ -105,33 +109,81 @@ def test_node_that_does_not_see_the_folder__sends_the_files_home(environment, ca
     (path / "checkpoints/000000000001.json").write_text("of a run that was lost")
     order = Order(path.name, str(path), planned.config, beat=0.1, cache=False)
     told = []
-    report = ray_pool.look_after(order, f"{tmp_path}/node/{path.name}", told.append)
+    scratch = f"{tmp_path}/node/{path.name}"
+    report = node.look_after(order, scratch, told.append)
     assert report.code == DONE, report.message
     assert told[-1]["steps"] > 0
-    assert not (tmp_path / "node" / path.name).exists()
-    ray_pool.bring_home(path, report.files)
+    assert (tmp_path / "node" / path.name / "done").is_file()
+    node.bring_home(path, report.files)
+    node.tidy(scratch)
+    assert not (tmp_path / "node").exists()
     only = SPEC.replace("[0, 1]", "[0]").partition('[[variants]]\nname = "PPO(K)"')
     one = write(tmp_path, only[0] + '[figure]\nkind = "curves"\n')
     assert fingerprints(one, home) == {path.name: calm[path.name]}
 
 
-def test_run_that_another_has__is_not_started_on_the_cluster(tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_pool, "every_node_sees", lambda root: False)
+@pytest.fixture
+def apart(tmp_path, monkeypatch):
+    """A pool whose nodes do not see its folder, and that no other cluster's address leads away."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setattr(ray_pool, "every_node_sees", lambda token: False)
     pool = ray_pool.RayPool("local", tmp_path, 1)
-    try:
-        take(tmp_path / "run")
-        pool.start(Order("run", str(tmp_path / "run"), {}))
-        assert [(outcome.name, outcome.code) for outcome in pool.ended()] == [("run", HELD)]
-        assert pool.ended() == []
-    finally:
-        pool.close()
+    yield pool
+    pool.close()
+    assert list(tmp_path.glob(".shared-*")) == []
 
 
+def test_run_that_another_has__is_not_started_on_the_cluster(apart, tmp_path):
+    take(tmp_path / "run")
+    apart.start(Order("run", str(tmp_path / "run"), {}))
+    assert [(outcome.name, outcome.code) for outcome in apart.ended()] == [("run", HELD)]
+    assert apart.ended() == []
+
+
+def arrive(pool, path, report, held):
+    """What the pool makes of a task that has told this."""
+    order = Order("run", str(path), {})
+    pool._tasks["run"] = (ray.put(report), order)
+    if held is not None:
+        pool._leases["run"] = held
+    (outcome,) = pool.ended()
+    return outcome
+
+
+def test_files_that_cannot_be_brought_home__are_a_failed_attempt(apart, tmp_path, monkeypatch):
+    def full(path, files):
+        raise OSError("no space left on device")
+
+    path, report = tmp_path / "run", node.Report(DONE, "", {"done": b"{}"}, "1" * 56)
+    monkeypatch.setattr(ray_pool, "bring_home", full)
+    outcome = arrive(apart, path, report, take(path))
+    assert outcome == ("run", FAILED, "could not be brought home: no space left on device")
+    assert apart._tidied == []
+    assert read(path).free
+
+
+def test_node_without_the_folder__begins_nothing_once_all_was_stopped(apart, tmp_path):
+    path, report = tmp_path / "run", node.Report(ray_pool.UNSEEN, "", {})
+    apart.stop()
+    assert arrive(apart, path, report, None).code in SAVED
+    assert not apart._tasks
+    assert not path.exists()
+
+
+def test_files_of_a_run_that_was_lost__are_not_brought_home(apart, tmp_path):
+    path, report = tmp_path / "run", node.Report(DONE, "", {"done": b"{}"}, "1" * 56)
+    held = take(path)
+    take(path, stale=read(path).token)
+    assert arrive(apart, path, report, held).code == LOST
+    assert not (path / "done").exists()
+
+
+@pytest.mark.parametrize("later", [False, True])
 def test_pool_without_shared_storage__holds_the_leases_and_brings_all_home(
-    environment, calm, tmp_path, monkeypatch
+    environment, calm, tmp_path, monkeypatch, later
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])
-    monkeypatch.setattr(ray_pool, "every_node_sees", lambda root: False)
+    monkeypatch.setattr(ray_pool, "every_node_sees", lambda token: later)
     file, home = write(tmp_path), tmp_path / "home"
     jobs = plan(spec.load(str(file)).runs(), home)
     held = []
@@ -140,6 +192,8 @@ def test_pool_without_shared_storage__holds_the_leases_and_brings_all_home(
         held.extend(job.name for job in jobs if (s := read(job.path)) is not None and not s.free)
 
     pool = ray_pool.RayPool("local", home, 2)
+    # As for a node that comes later, where there is no such file.
+    pool._token.unlink()
     try:
         work = Schedule(
             jobs,
@@ -153,4 +207,6 @@ def test_pool_without_shared_storage__holds_the_leases_and_brings_all_home(
         pool.close()
     assert work.count(FINISHED) == 4
     assert set(held) == {job.name for job in jobs}
+    assert not (Path(tempfile.gettempdir()) / pool._scratch("")).exists()
+    assert list(home.glob("*/.worker.log")) == []
     assert fingerprints(file, home) == calm

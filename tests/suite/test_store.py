@@ -123,3 +123,24 @@ def test_config_that_cannot_be_read__is_named(path, text, message):
 def test_done__holds_the_seconds(path):
     complete(path)
     assert json.loads((path / "done").read_text())["seconds"] == 1.5
+
+
+@pytest.mark.parametrize("number", [0, 2, "one"])
+def test_run_of_another_format__is_refused(path, number):
+    complete(path)
+    done = json.loads((path / "done").read_text())
+    (path / "done").write_text(json.dumps(done | {"format": number}))
+    told = f"is in format {number!r}, this version of gammaprime reads format 1"
+    with pytest.raises(ValueError, match=told):
+        store.is_done(path, CONFIG)
+    with pytest.raises(ValueError, match=told):
+        store.read(path, CONFIG)
+
+
+def test_done_without_a_format__is_of_the_first(path):
+    complete(path)
+    done = json.loads((path / "done").read_text())
+    assert "format" not in done
+    assert store.is_done(path, CONFIG)
+    (path / "done").write_text(json.dumps(done | {"format": 1}))
+    assert store.read(path, CONFIG).data

@@ -100,6 +100,25 @@ def test_what_cannot_be_run__is_one_line_on_stderr(house, pool, capsys, words, m
     assert not (house / "results").exists()
 
 
+@pytest.mark.parametrize("more", ["", "--seeds 0", "--tasks Hopper-v4"])
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ('kind = "curves"\nbaselin = "PPO"', "unknown key 'baselin': did you mean 'baseline'"),
+        ('kind = "curves"\nbaseline = "PPQ"', "unknown variant 'PPQ': did you mean 'PPO'"),
+        ('kind = "ablation"', "key 'panels' is missing"),
+        ('kind = "ablation"\npanels = 3', "panels: must be tables"),
+        ('kind = "curves"\ngroups = [["PPO"], ["TRPO"]]', "groups: is for the kind table"),
+    ],
+)
+def test_what_could_not_be_drawn__is_not_trained(house, pool, capsys, figure, message, more):
+    (house / "small.toml").write_text(SMALL.replace('kind = "curves"', figure))
+    assert cli.main(["run", "small.toml", *more.split()]) == 2
+    assert f"gammaprime: small: figure: {message}" in capsys.readouterr().err
+    assert pool.started == []
+    assert not (house / "results").exists()
+
+
 def test_missing_ray__is_answered_with_the_line_that_installs_it(house, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "gammaprime.suite.ray_pool", raising=False)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from gammaprime.suite import estimate, store
 from gammaprime.suite.estimate import Cost, check_disk, forecast, kind_of_run, size, stored_costs
+from gammaprime.suite.run_sweep import Way, _cost
 from gammaprime.suite.schedule import ELSEWHERE, FAILED, FINISHED, RUNNING, plan
 from gammaprime.suite.sweep import Planned
 from gammaprime.suite.sweep_display import SweepDisplay
@@ -94,6 +95,49 @@ def test_kinds__are_measured_once_where_that_is_worth_it(tmp_path, monkeypatch):
     told = forecast(plan([planned(0, steps=500)], tmp_path), tmp_path, 2, print)
     assert asked == []
     assert told.seconds is told.num_bytes is None
+
+
+def test_stored_off_policy_run__leaves_its_replay_to_be_measured(tmp_path, monkeypatch):
+    run = planned(0, kind="td3", replay_size=1_000_000)
+    store_run(run.path(tmp_path), run.config, 50.0)
+    monkeypatch.setattr(estimate, "measure", lambda jobs, workers: {kind: COST})
+    kind = kind_of_run(run.config)
+    jobs = plan([planned(seed, kind="td3", replay_size=1_000_000) for seed in range(4)], tmp_path)
+    told = forecast(jobs, tmp_path, 2, lambda text: None)
+    assert told.costs[kind].fps == pytest.approx(2_000)
+    assert told.costs[kind].replay_bytes_per_step == COST.replay_bytes_per_step
+    assert told.num_bytes == pytest.approx(2 * 1e7 + 3 * 50_000, rel=0.01)
+
+
+def test_kind_that_cannot_be_measured__is_named_and_the_rest_is_summed(tmp_path, monkeypatch):
+    def measure(jobs, workers):
+        return {kind_of_run(planned(0).config): COST}
+
+    monkeypatch.setattr(estimate, "measure", measure)
+    other = planned(0, variant="other", kind="trpo")
+    told = forecast(plan([planned(0), other], tmp_path), tmp_path, 2, lambda text: None)
+    assert told.steps == 200_000
+    assert told.seconds == 100.0
+    assert told.num_bytes == pytest.approx(1e6 + 3e5 + 1e7)
+    assert told.unknown == (kind_of_run(other.config),)
+    assert _cost(told, 2) == (
+        "2 runs of 200,000 steps in all, 2 at a time; about 1 min 40 s and 11 MB of disk, "
+        "without what could not be measured: trpo on Hopper-v4"
+    )
+
+
+@pytest.mark.parametrize("protocol", [{"eval_every": 100}, {"eval_episodes": 50}])
+def test_evaluations__are_part_of_the_kind_of_run(protocol):
+    plain, often = planned(0).config, planned(0).config
+    often["settings"]["protocol"] = protocol
+    assert kind_of_run(plain) != kind_of_run(often)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_checkpoint_seconds__must_be_a_time(seconds):
+    assert Way(checkpoint_seconds=0.0).checkpoint_seconds == 0.0
+    with pytest.raises(ValueError, match=r"checkpoint_seconds=.*: must be finite, and 0 or more"):
+        Way(checkpoint_seconds=seconds)
 
 
 def test_disk_that_is_too_small__is_refused_with_what_is_needed(tmp_path, monkeypatch):

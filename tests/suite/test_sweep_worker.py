@@ -19,7 +19,7 @@ from gammaprime.suite.interrupts import Interrupted
 from gammaprime.suite.pool import LocalPool
 from gammaprime.suite.setup import Setup
 from gammaprime.suite.store import run_path
-from gammaprime.suite.worker import BROKEN, DONE, FAILED, HELD, Order
+from gammaprime.suite.worker import BROKEN, DONE, FAILED, HELD, SAVED, Order
 from gammaprime.train.rollout import BreakdownError
 from suite.training_runs import AGENT, PROTOCOL, STEPS, TASK, fingerprint, run
 
@@ -38,13 +38,14 @@ def test_order__survives_the_pipe(order):
         assert sent.to_line().count(b"\n") == 1
 
 
-def test_attempt__is_the_run_that_train_makes_and_leaves_no_lease(order, tmp_path):
+def test_attempt__is_the_run_that_train_makes_and_leaves_its_lease_free(order, tmp_path):
     assert attempt.attempt(order) == (DONE, "")
     calm = tmp_path / "calm"
     run(calm)
     path = tmp_path / order.name
     assert fingerprint(path) == fingerprint(calm)
-    assert lease.read(path) is None
+    assert lease.read(path).free
+    assert json.loads((path / "done").read_text())["format"] == 1
     assert attempt.attempt(order) == (DONE, "")
 
 
@@ -99,8 +100,43 @@ def test_heartbeat__tells_progress_speed_and_return(order, tmp_path, monkeypatch
     monkeypatch.setattr(lease.Lease, "beat", lambda self, progress: told.append(progress) or True)
     assert attempt.attempt(order)[0] == DONE
     last = [progress for progress in told if progress][-1]
-    assert {"steps", "total"} <= last.keys()
     assert last["total"] == STEPS
+    rows = training.read_rows(tmp_path / order.name / "metrics.jsonl")
+    (row,) = [row for row in rows if row[STEP] == last["steps"]]
+    assert last["return"] == row[attempt.RETURN]
+    assert 0 < last["fps"] < 1e6
+
+
+def test_speed__is_that_of_the_updates_after_the_first(monkeypatch):
+    clock = iter([100.0, 104.0])
+    monkeypatch.setattr(attempt.time, "monotonic", lambda: next(clock))
+    reporter = attempt.Reporter()
+    reporter.on_update(training.Update(32, 96, {}, {}))
+    assert reporter.progress == {"steps": 32, "total": 96}
+    reporter.on_update(training.Update(96, 96, {attempt.RETURN: 7.5}, {}))
+    assert reporter.progress == {"steps": 96, "total": 96, "fps": 16.0, "return": 7.5}
+
+
+def test_process_that_slept_and_lost_its_run__writes_nothing(order, tmp_path, monkeypatch):
+    path = tmp_path / order.name
+
+    class Loss(training.Callback):
+        def on_update(self, update):
+            self.before = {file: file.read_bytes() for file in path.glob("*.jsonl")}
+            (path / ".lease-000002").write_text('{"free": true}')
+
+    class LostError(Exception):
+        pass
+
+    def lost():
+        raise LostError
+
+    loss, held = Loss(), lease.take(path)
+    with pytest.raises(LostError):
+        attempt.start(order, [attempt.Guard(held, lost), loss], attempt.Upkeep(float("inf")))
+    assert len(loss.before) == 2
+    assert {file: file.read_bytes() for file in loss.before} == loss.before
+    assert not (path / "checkpoints").exists()
 
 
 def test_probe__measures_speed_and_size_and_stops_early(order):
@@ -111,8 +147,11 @@ def test_probe__measures_speed_and_size_and_stops_early(order):
     assert 5_000 < told["state_bytes"] < 100_000
     rows = training.read_rows(attempt.Path(order.path) / "metrics.jsonl")
     assert 3 <= len(rows) < 80
-    size = len((attempt.Path(order.path) / "metrics.jsonl").read_bytes()) / rows[-1][STEP]
-    assert told["row_bytes_per_step"] == pytest.approx(size, rel=0.7)
+    path = attempt.Path(order.path)
+    files = [path / "metrics.jsonl", path / "wall_clock.jsonl", *path.glob("tensorboard/*")]
+    assert len(files) == 3
+    size = sum(file.stat().st_size for file in files) / rows[-1][STEP]
+    assert told["row_bytes_per_step"] == pytest.approx(size, rel=0.3)
 
 
 STEP = "time/total_timesteps"
@@ -170,6 +209,19 @@ def test_process_whose_driver_is_gone__asks_itself_to_stop(order, monkeypatch):
     process = made._workers[order.name].process
     process.stdin.close()
     assert process.wait(30) == -signal.SIGTERM
+
+
+def test_process_that_is_stopped_before_it_trains__has_nothing_to_save(order, monkeypatch):
+    code = (
+        "import sys\n"
+        "from gammaprime.suite import worker\n"
+        "class Order:\n"
+        "    def from_line(line):\n"
+        "        worker.os.kill(worker.os.getpid(), worker.signal.SIGTERM)\n"
+        "worker.Order = Order\n"
+        "sys.exit(worker.main())\n"
+    )
+    assert wait(worker(code, order, monkeypatch)).code in SAVED
 
 
 def test_pool__stops_and_kills_what_it_started(order, monkeypatch):

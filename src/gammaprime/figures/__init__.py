@@ -18,9 +18,9 @@ KINDS = {"toy": "errors", "weights": "weights"}
 """The module that draws each kind of experiment."""
 
 SWEEPS = {
-    "curves": ("curves", "table", "seeds"),
-    "ablation": ("ablation", "table", "seeds"),
-    "table": ("table", "seeds"),
+    "curves": ("curves", "table", "comparisons", "seeds"),
+    "ablation": ("ablation", "table", "comparisons", "seeds"),
+    "table": ("table", "comparisons", "seeds"),
 }
 """The modules that draw each kind of figure of a sweep."""
 

@@ -48,6 +48,18 @@ class Scores(NamedTuple):
     seeds: list[list[Array]]
     """Of each value, of each task."""
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The tasks that every point has, of those that have any: averages over others differ."""
+        begun = [own for own in self.seeds if any(len(seeds) for seeds in own)]
+        there = [all(len(own[i]) for own in begun) for i in range(len(self.tasks))]
+        return tuple(task for task, all_there in zip(self.tasks, there, strict=True) if all_there)
+
+    def of_shared(self) -> list[list[Array]]:
+        """Of each value, the seeds of the tasks that are averaged."""
+        places = [self.tasks.index(task) for task in self.shared]
+        return [[own[i] for i in places if len(own[i])] for own in self.seeds]
+
 
 def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:
     """The figure as PNG and SVG, and its points as CSV.
@@ -81,34 +93,45 @@ def scores(records: Sequence[Record], options: Options) -> list[Scores]:
 
 
 def columns(found: Sequence[Scores], options: Options) -> dict[str, list[Any]]:
-    """A row for each point of each line; the interval is of the average."""
-    names = ("label", "value", "variant", "task", "seeds", "mean", "median", "low", "high")
+    """A row for each point of each line, and for each average, which alone has an interval."""
+    about = ("label", "value", "variant", "task", "seeds")
+    names = (*about, "mean", "median", "interquartile_mean", "interval_of", "low", "high")
+    interval_of = CENTRES[options.band][0].replace(" ", "_")
     rows: list[tuple[Any, ...]] = []
-    for panel, tasks, by_value in found:
-        for value, variant, seeds in zip(panel.values, panel.variants, by_value, strict=True):
-            for task, own in zip(tasks, seeds, strict=True):
-                middle = (own.mean(), np.median(own)) if own.size else (np.nan, np.nan)
-                about = (panel.label, value, variant, task, own.size)
-                rows.append((*about, *map(float, middle), np.nan, np.nan))
-            low, centre, high = average(seeds, options)
-            total = sum(own.size for own in seeds)
-            about = (panel.label, value, variant, "average", total)
-            rows.append((*about, centre, median(seeds), low, high))
+    for scored in found:
+        panel = scored.panel
+        points = zip(panel.values, panel.variants, scored.seeds, scored.of_shared(), strict=True)
+        for value, variant, by_task, shared in points:
+            point = (panel.label, value, variant)
+            for task, own in zip(scored.tasks, by_task, strict=True):
+                middle = float(np.median(own)) if own.size else np.nan
+                told = centres([own] if own.size else [], middle)
+                rows.append((*point, task, *told, "", np.nan, np.nan))
+            low, _, high = average(shared, options)
+            told = centres(shared, median(shared))
+            rows.append((*point, "average", *told, interval_of, low, high))
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
+def centres(seeds: Sequence[Array], middle: float) -> tuple[int, float, float, float]:
+    """How many seeds, the mean over tasks of their means, this median, and what iqm shows."""
+    if not seeds:
+        return 0, np.nan, np.nan, np.nan
+    pooled = np.concatenate(seeds)
+    mean = float(np.mean([own.mean() for own in seeds]))
+    return pooled.size, mean, middle, float(statistics.interquartile_mean(pooled))
+
+
 def average(seeds: Sequence[Array], options: Options) -> statistics.Interval:
-    """Over the tasks that have seeds; NaN of none."""
-    there = [own for own in seeds if own.size]
-    if not there:
+    """Over tasks; NaN of none."""
+    if not seeds:
         return statistics.Interval(np.nan, np.nan, np.nan)
-    return CENTRES[options.band][1](there)
+    return CENTRES[options.band][1](seeds)
 
 
 def median(seeds: Sequence[Array]) -> float:
     """Over tasks, of the means over seeds."""
-    means = [own.mean() for own in seeds if own.size]
-    return float(np.median(means)) if means else np.nan
+    return float(np.median([own.mean() for own in seeds])) if seeds else np.nan
 
 
 def plot(sweep: Sweep, records: Sequence[Record], options: Options) -> Figure:
@@ -150,13 +173,14 @@ def dashes(task: str) -> str:
 
 def draw_average(axes: Axes, own: Scores, options: Options) -> None:
     """The average with its interval, and the median over tasks."""
-    three = np.array([average(seeds, options) for seeds in own.seeds]).T
+    shared = own.of_shared()
+    three = np.array([average(seeds, options) for seeds in shared]).T
     places = np.arange(len(own.panel.values))
     axes.fill_between(places, three[0], three[2], color=BLUE, alpha=0.16, linewidth=0)
     axes.plot(
         places, three[1], color=BLUE, marker="o", markersize=4, label=CENTRES[options.band][0]
     )
-    medians = [median(seeds) for seeds in own.seeds]
+    medians = [median(seeds) for seeds in shared]
     axes.plot(places, medians, color=ORANGE, marker="s", markersize=4, label="median of tasks")
     axes.legend(loc="best")
     _set_axis(axes, own)
@@ -177,11 +201,18 @@ def caption(sweep: Sweep, records: Sequence[Record], options: Options) -> str:
 
 def describe(records: Sequence[Record], options: Options) -> str:
     """What is normalised by what, and which tasks that leaves out."""
-    usable = {task for own in scores(records, options) for task in own.tasks}
+    found = scores(records, options)
+    usable = {task for own in found for task in own.tasks}
     left_out = [task for task in summaries.tasks_of(records) if task not in usable]
     missing = f" Left out, for no positive mean of {options.baseline}: {', '.join(left_out)}."
+    fewer = "".join(
+        f" Averages along {own.panel.label} are over what all their points have: "
+        f"{', '.join(own.shared) or 'no task'}."
+        for own in found
+        if own.shared != own.tasks
+    )
     return (
         f"Normalised: a seed's final return over the mean final return of {options.baseline} on "
         "that task. Band: 95 % bootstrap interval, seeds resampled inside each task."
-        f"{missing if left_out else ''}"
+        f"{missing if left_out else ''}{fewer}"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gammaprime import figures
-from gammaprime.figures import report
+from gammaprime.figures import options, report
 from gammaprime.suite import history, spec, store
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def draw_spec(
                 f"--{option}: is for sweeps of training runs, which {experiment.name} is not"
             )
         return _draw_one(experiment, name, runs, out)
+    options.read(experiment)  # with its own tasks, which has to find every variant it names
+    if band and experiment.figure["kind"] == "table":
+        raise ValueError(f"--statistic: is for curves and ablations, {experiment.name} is a table")
     sweep = experiment.change(**changes)
     records = _read(sweep, runs)
     if not _has_begun(records):
@@ -44,19 +47,33 @@ def _draw_one(experiment: spec.Spec, name: str, runs: Path, out: Path) -> list[P
     return figures.draw(run.config, run.data, out, experiment.name)
 
 
-def write_report(folder: Path, out: Path) -> Path:
-    """The page of everything that was run into a folder and has begun."""
+def write_report(folder: Path, out: Path, tell: Callable[[str], None]) -> Path:
+    """The page of everything that was run into a folder and has begun.
+
+    A sweep that can no longer be read is left out; ``tell`` is told why, the page that it is.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder")
-    found = [(sweep, _read(sweep, folder)) for sweep in history.recall(folder)]
-    sweeps = [(sweep, records) for sweep, records in found if _has_begun(records)]
+    sweeps: list[tuple[Sweep, list[Record]]] = []
+    left_out: list[str] = []
+    for note in history.noted(folder):
+        try:
+            sweep = history.recall(note)
+            options.read(sweep)
+            records = _read(sweep, folder)
+        except (ValueError, OSError, ImportError) as error:
+            left_out.append(note.stem)
+            tell(f"left out {note.stem}: {error}")
+            continue
+        if _has_begun(records):
+            sweeps.append((sweep, records))
     pictures = [
         report.Picture(name, title, figures.plot(run.config, run.data), run.manifest)
         for name, title, run in history.computed(folder)
     ]
     if not sweeps and not pictures:
         raise FileNotFoundError(f"{folder}: nothing was run here; first: gammaprime run demo")
-    return report.write(out, sweeps, pictures)
+    return report.write(out, sweeps, pictures, left_out)
 
 
 def _read(sweep: Sweep, runs: Path) -> list[Record]:

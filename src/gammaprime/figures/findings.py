@@ -9,7 +9,7 @@ from gammaprime.figures import summaries
 from gammaprime.figures.markup import Html, fold, join, table, tag
 from gammaprime.figures.options import Options
 from gammaprime.figures.statistics import Interval
-from gammaprime.figures.summaries import Comparison
+from gammaprime.figures.summaries import Comparison, Verdict
 
 if TYPE_CHECKING:
     from gammaprime.suite.records import Record
@@ -21,6 +21,7 @@ WORDS = {
     "impossible": "too few seeds to decide",
 }
 LIKELY = "probability that it ends higher"
+NOTHING = "No two variants have finished seeds on the same task: nothing to compare."
 MANY = 4
 """From so many comparisons on, those that decide nothing share a line."""
 
@@ -38,19 +39,18 @@ class Findings:
     def sentences(self) -> Html:
         """A line for each comparison, with its verdict first."""
         if not self.overall:
-            nothing = "No two variants have finished seeds on the same task: nothing to compare."
-            return tag("p", nothing, class_="small")
+            return tag("p", NOTHING, class_="small")
         told: list[tuple[str, str]] = []
         shared: dict[tuple[str, str], list[Comparison]] = {}
-        for comparison, (verdict, p_value) in zip(self.overall, self.judged, strict=True):
-            if len(self.overall) >= MANY and verdict in ("undecided", "impossible"):
-                shared.setdefault((verdict, comparison.second), []).append(comparison)
+        for comparison, verdict in zip(self.overall, self.judged, strict=True):
+            if len(self.overall) >= MANY and verdict.word in ("undecided", "impossible"):
+                shared.setdefault((verdict.word, comparison.second), []).append(comparison)
             else:
-                told.append((verdict, sentence(comparison, verdict, p_value)))
-        for (verdict, second), own in shared.items():
+                told.append((verdict.word, sentence(comparison, verdict)))
+        for (word, second), own in shared.items():
             names = "; ".join(_together(comparison.first) for comparison in own)
-            told.append((verdict, f"{names}: {'each ' if len(own) > 1 else ''}against {second}."))
-        return tag("ul", *(tag("li", badge(verdict), text) for verdict, text in told))
+            told.append((word, f"{names}: {'each ' if len(own) > 1 else ''}against {second}."))
+        return tag("ul", *(tag("li", badge(word), text) for word, text in told))
 
     def tables(self) -> Html:
         """The numbers of all comparisons, and of each task."""
@@ -63,23 +63,27 @@ class Findings:
                 tag("td", str(len(c.tasks)), class_="n"),
                 tag("td", forest(c.probability), interval(c.probability), class_="n"),
                 tag("td", percent(c.gain), class_="n"),
-                tag("td", _number(p_value), class_="n"),
+                tag("td", show_p(verdict.p_value), class_="n"),
             ]
-            for c, (_, p_value) in zip(self.overall, self.judged, strict=True)
+            for c, verdict in zip(self.overall, self.judged, strict=True)
         ]
         parts = [table("Comparisons over all tasks", head, rows)]
         if len(self.tasks) > 1:
             parts.append(fold("Task by task", self._by_task()))
         return join(parts)
 
+    def by_task(self) -> list[tuple[str, Comparison]]:
+        """The same comparisons on each task alone."""
+        found = [
+            (task, summaries.compare(self.returns, overall.first, overall.second, [task]))
+            for task in self.tasks
+            for overall in self.overall
+        ]
+        return [(task, comparison) for task, comparison in found if comparison is not None]
+
     def _by_task(self) -> Html:
         head = ("task", "comparison", "seeds", LIKELY, "difference", "p")
-        rows = []
-        for task in self.tasks:
-            for overall in self.overall:
-                c = summaries.compare(self.returns, overall.first, overall.second, [task])
-                if c is not None:
-                    rows.append(_task_row(task, c))
+        rows = [_task_row(task, comparison) for task, comparison in self.by_task()]
         return table("Comparisons on each task, p-values not corrected", head, rows, first=2)
 
 
@@ -90,20 +94,20 @@ def _task_row(task: str, c: Comparison) -> list[Html]:
         tag("td", f"{c.seeds[0]}, {c.seeds[1]}", class_="n"),
         tag("td", forest(c.probability), interval(c.probability), class_="n"),
         tag("td", percent(c.gain), class_="n"),
-        tag("td", _number(c.p_value), class_="n"),
+        tag("td", show_p(c.p_value), class_="n"),
     ]
 
 
-def sentence(c: Comparison, verdict: str, p_value: float) -> str:
+def sentence(c: Comparison, verdict: Verdict) -> str:
     """What one comparison says, after its verdict."""
-    p = chance(p_value)
+    p = chance(verdict.p_value)
     told = f"{c.first} ends higher than {c.second} with probability {interval(c.probability)}"
-    if verdict in ("better", "worse"):
+    if verdict.word in ("better", "worse"):
         return f"{told}; {p}."
-    if verdict == "impossible":
+    if verdict.word == "impossible":
         tasks = "one task" if len(c.tasks) == 1 else f"{len(c.tasks)} tasks"
         seeds = "1 seed" if min(c.seeds) == 1 else f"{min(c.seeds)} seeds"
-        floor = chance(c.floor)
+        floor = chance(verdict.floor)
         return f"{told}. With {seeds} on {tasks}, even seeds entirely apart have {floor}."
     low, _, high = c.probability
     if low > 0.5 or high < 0.5:
@@ -113,16 +117,17 @@ def sentence(c: Comparison, verdict: str, p_value: float) -> str:
 
 def chance(p_value: float) -> str:
     """p = 0.03, or p < 0.001."""
-    number = _number(p_value)
+    number = show_p(p_value)
     return _together(f"p {number}" if number.startswith("<") else f"p = {number}")
 
 
-def _number(p_value: float) -> str:
+def show_p(p_value: float) -> str:
+    """0.03, or < 0.001."""
     return "< 0.001" if p_value < 0.001 else f"{p_value:.2g}"
 
 
-def badge(verdict: str) -> Html:
-    return tag("span", WORDS[verdict], class_=f"badge {verdict}")
+def badge(word: str) -> Html:
+    return tag("span", WORDS[word], class_=f"badge {word}")
 
 
 def interval(three: Interval) -> str:

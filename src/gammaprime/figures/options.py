@@ -1,12 +1,14 @@
-"""How a spec wants its sweep shown: the table [figure], checked when it is drawn."""
+"""How a spec wants its sweep shown: the table [figure], checked before anything is trained."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from gammaprime.suite.spec import check_keys, unknown
+from gammaprime.types import check_count
 
 if TYPE_CHECKING:
     from gammaprime.suite.sweep import Sweep
@@ -16,7 +18,14 @@ BANDS = {
     "iqm": "interquartile mean with its 95 % bootstrap interval",
 }
 RETURNS = ("training", "evaluations")
-OPTIONAL = ("returns", "band", "baseline", "focus", "panels", "groups", "last", "spread")
+SHARED = ("returns", "band", "last", "spread")
+COMPARED = ("baseline", "focus", "against_baseline")
+REQUIRED = {"curves": (), "ablation": ("panels",), "table": ()}
+OPTIONAL = {
+    "curves": (*SHARED, *COMPARED),
+    "ablation": (*SHARED, *COMPARED),
+    "table": (*SHARED, "groups"),
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ class Options:
     """Measures the others; the first variant unless named."""
     focus: str | None
     """Compared with each other variant, if named; else each other is with the baseline."""
+    against_baseline: tuple[str, ...]
+    """Besides the focus, these are compared with the baseline."""
     panels: tuple[Panel, ...]
     groups: tuple[tuple[str, ...], ...]
     """Columns of a table that compete; the first of each is compared with its others."""
@@ -54,61 +65,127 @@ class Options:
         if self.kind == "table":
             return [(group[0], other) for group in self.groups for other in group[1:]]
         (names,) = self.groups
-        if self.focus is not None:
-            return [(self.focus, name) for name in names if name != self.focus]
-        return [(name, self.baseline) for name in names if name != self.baseline]
+        if self.focus is None:
+            return [(name, self.baseline) for name in names if name != self.baseline]
+        pairs = [(self.focus, name) for name in names if name != self.focus]
+        # Where other tasks left the baseline out, another stands for it.
+        more = () if self.focus == self.baseline else self.against_baseline
+        return pairs + [(name, self.baseline) for name in more if name != self.baseline]
 
 
 def read(sweep: Sweep, band: str | None = None) -> Options:
     """The options of a sweep; ``band`` replaces the spec's."""
     table = sweep.figure
-    names = tuple(variant.name for variant in sweep.variants)
-    # With other tasks than the spec's, variants may be gone that it speaks of.
-    strict = not sweep.changed
+    kind = table["kind"]
+    # On other tasks than the spec's, variants may be gone that it speaks of.
+    names = _Names(tuple(v.name for v in sweep.variants), strict="tasks" not in sweep.changed)
     try:
-        check_keys(table, ("kind",), OPTIONAL)
-        baseline = _kept([table.get("baseline", names[0])], names, strict)
-        focus = _kept([table["focus"]], names, strict) if "focus" in table else ()
-        groups = [_kept(group, names, strict) for group in table.get("groups", [names])]
+        _check_kind(table)
         return Options(
-            table["kind"],
+            kind,
             _one_of("returns", table.get("returns", "training"), RETURNS),
             _one_of("band", band or table.get("band", "median_std"), BANDS),
-            baseline[0] if baseline else names[0],
-            focus[0] if focus else None,
-            tuple(_panel(panel, names, strict) for panel in table.get("panels", ())),
-            tuple(group for group in groups if group),
-            int(_positive("last", table.get("last", 10))),
-            _positive("spread", table.get("spread", 0.5)),
+            names.one("baseline", table) or names.known[0],
+            names.one("focus", table),
+            _against_baseline(table, names),
+            _panels(table["panels"], names) if kind == "ablation" else (),
+            _groups(table.get("groups", [list(names.known)]), names),
+            check_count("last", table.get("last", 10)),
+            _number("spread", table.get("spread", 0.5)),
         )
     except ValueError as error:
         raise ValueError(f"{sweep.name}: figure: {error}") from None
 
 
-def _panel(table: Mapping[str, Any], names: Collection[str], strict: bool) -> Panel:
+@dataclass(frozen=True)
+class _Names:
+    """The variants that a figure may speak of."""
+
+    known: tuple[str, ...]
+    strict: bool
+
+    def one(self, key: str, table: Mapping[str, Any]) -> str | None:
+        """The variant under a key, if there is one."""
+        if key not in table:
+            return None
+        if not isinstance(table[key], str):
+            raise ValueError(f"{key}={table[key]!r}: must be the name of a variant")
+        kept = self.kept(key, [table[key]])
+        return kept[0] if kept else None
+
+    def kept(self, key: str, wanted: Any) -> tuple[str, ...]:
+        """Those of a list that are there; all must be, unless other tasks were asked for."""
+        if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+            raise ValueError(f"{key}={wanted!r}: must be a list of variants")
+        if len(set(wanted)) < len(wanted):
+            raise ValueError(f"{key}={wanted!r}: must name each once")
+        for name in wanted:
+            if self.strict and name not in self.known:
+                raise ValueError(unknown("variant", name, self.known))
+        return tuple(name for name in wanted if name in self.known)
+
+
+def _check_kind(table: Mapping[str, Any]) -> None:
+    """Every key is one that this kind of figure reads."""
+    kind = table["kind"]
+    for key in table:
+        readers = [k for k in OPTIONAL if key in (*REQUIRED[k], *OPTIONAL[k])]
+        if readers and kind not in readers:
+            raise ValueError(f"{key}: is for the kind {' or '.join(readers)}, not {kind}")
+    check_keys(table, ("kind", *REQUIRED[kind]), OPTIONAL[kind])
+
+
+def _against_baseline(table: Mapping[str, Any], names: _Names) -> tuple[str, ...]:
+    if "against_baseline" not in table:
+        return ()
+    wanted = names.kept("against_baseline", table["against_baseline"])
+    if "focus" not in table:
+        raise ValueError("against_baseline: needs a focus; without one, all are")
+    for key in ("baseline", "focus"):
+        if table.get(key) in wanted:
+            raise ValueError(f"against_baseline: {table[key]!r} is the {key}")
+    return wanted
+
+
+def _panels(tables: Any, names: _Names) -> tuple[Panel, ...]:
+    if not isinstance(tables, list) or not tables:
+        raise ValueError("panels: must be tables, at least one: [[figure.panels]]")
+    panels = [_panel(table, names) for table in tables]
+    kept = tuple(panel for panel in panels if panel.variants)
+    if not kept:
+        raise ValueError("panels: none of their variants is trained on these tasks")
+    return kept
+
+
+def _panel(table: Any, names: _Names) -> Panel:
+    if not isinstance(table, Mapping):
+        raise ValueError("panels: must be tables, at least one: [[figure.panels]]")
     check_keys(table, ("label", "values", "variants"))
+    about = f"panel {table['label']!r}"
     values, variants = table["values"], table["variants"]
-    if len(values) != len(variants):
-        raise ValueError(f"panel {table['label']!r}: must have as many values as variants")
-    kept = _kept(variants, names, strict)
+    kept = names.kept(f"{about}: variants", variants)
+    if not isinstance(values, list) or any(type(value) not in (int, float) for value in values):
+        raise ValueError(f"{about}: values={values!r}: must be a list of numbers")
+    if len(values) != len(variants) or not values:
+        raise ValueError(f"{about}: must have as many values as variants, at least one")
     pairs = [(float(value), name) for value, name in zip(values, variants, strict=True)]
     return Panel(str(table["label"]), tuple(v for v, name in pairs if name in kept), kept)
 
 
-def _kept(wanted: Sequence[str], names: Collection[str], strict: bool) -> tuple[str, ...]:
-    for name in wanted:
-        if strict and name not in names:
-            raise ValueError(unknown("variant", name, names))
-    return tuple(name for name in wanted if name in names)
+def _groups(lists: Any, names: _Names) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(lists, list) or not lists:
+        raise ValueError(f"groups={lists!r}: must be lists of variants, at least one")
+    groups = [names.kept("groups", group) for group in lists]
+    return tuple(group for group in groups if group)
 
 
 def _one_of(key: str, value: Any, allowed: Collection[str]) -> str:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(unknown(key, value, allowed))
     return value
 
 
-def _positive(key: str, value: Any) -> float:
-    if type(value) not in (int, float) or not value > 0:
+def _number(key: str, value: Any) -> float:
+    if type(value) not in (int, float) or not 0 < value < inf:
         raise ValueError(f"{key}={value!r}: must be a number above 0")
     return value

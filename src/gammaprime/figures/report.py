@@ -49,16 +49,18 @@ def write(
     file: Path,
     sweeps: Sequence[tuple[Sweep, Sequence[Record]]],
     pictures: Sequence[Picture] = (),
+    left_out: Sequence[str] = (),
 ) -> Path:
-    """The report of these sweeps and pictures."""
+    """The report of these sweeps and pictures, which names those that could not be read."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page(sweeps, pictures), encoding="utf-8")
+    file.write_text(page(sweeps, pictures, left_out), encoding="utf-8")
     return file
 
 
 def page(
     sweeps: Sequence[tuple[Sweep, Sequence[Record]]],
     pictures: Sequence[Picture] = (),
+    left_out: Sequence[str] = (),
 ) -> str:
     """The whole page."""
     parts = [_sweep_part(i, *pair) for i, pair in enumerate(sweeps)]
@@ -75,6 +77,10 @@ def page(
     ]
     main = [
         _top(records, parts),
+        *(
+            tag("p", f"Left out, for it can no longer be read: {name}.", class_="notice")
+            for name in left_out
+        ),
         *(_section(part) for part in parts),
         appendix.origin(manifests),
         appendix.guide(),

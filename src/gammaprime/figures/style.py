@@ -43,6 +43,9 @@ RC: dict[str, Any] = {
     "svg.hashsalt": "gammaprime",
 }
 
+MARGIN = 0.012
+"""Where title, legend and footnote of a sheet begin, as a share of its width."""
+
 
 def panels(columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """A figure with panels side by side; call inside ``with style():``."""
@@ -79,16 +82,16 @@ def head(figure: Figure, title: str, axes: Axes) -> None:
     rows = -(-len(labels) // columns)
     # Lines without letters keep the place of the legend, which has no place of its own up there.
     text = "\n".join(textwrap.wrap(title, int(10 * figure.get_figwidth())))
-    figure.suptitle(text + "\n " * rows, x=0.012, ha="left", fontweight="bold", fontsize=12)
-    top = 1.0 - (0.04 + 0.21 * (1 + text.count("\n"))) / figure.get_figheight()
-    place = {"loc": "upper left", "bbox_to_anchor": (0.0, top), "borderpad": 0.3}
-    figure.legend(handles, labels, ncols=columns, **place)
+    figure.suptitle(text + "\n " * rows, x=MARGIN, ha="left", fontweight="bold", fontsize=12)
+    top = 1.0 - (0.14 + 0.21 * (1 + text.count("\n"))) / figure.get_figheight()
+    place = {"loc": "upper left", "bbox_to_anchor": (MARGIN, top)}
+    figure.legend(handles, labels, ncols=columns, borderpad=0.0, borderaxespad=0.0, **place)
 
 
 def footnote(figure: Figure, text: str) -> None:
     """What the reader has to know, under all panels."""
     width = int(15.5 * figure.get_figwidth())
-    figure.supxlabel(textwrap.fill(text, width), x=0.012, ha="left", fontsize=8.5, color="#333333")
+    figure.supxlabel(textwrap.fill(text, width), x=MARGIN, ha="left", fontsize=8.5, color="#333333")
 
 
 def count_steps(steps: float, _: object = None) -> str:

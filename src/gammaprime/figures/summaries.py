@@ -65,6 +65,14 @@ class Comparison(NamedTuple):
     """The least p-value that so many seeds could have given."""
 
 
+class Verdict(NamedTuple):
+    """What a comparison decides; both p-values are corrected for the number of comparisons."""
+
+    word: str
+    p_value: float
+    floor: float
+
+
 def told(record: Record, returns: str, quantity: int = RETURN) -> tuple[Array, Array]:
     """The steps at which returns were told, and the returns."""
     if returns == "training":
@@ -185,8 +193,8 @@ def _gain(x: Sequence[Array], y: Sequence[Array]) -> Interval:
     return Interval(*statistics.bootstrap([*x, *y], gains).tolist())
 
 
-def judge(comparisons: Sequence[Comparison]) -> list[tuple[str, float]]:
-    """What each comparison of a figure decides, and its p-value corrected for their number.
+def judge(comparisons: Sequence[Comparison]) -> list[Verdict]:
+    """What each comparison of a figure decides.
 
     "better" or "worse" needs both: an interval of P(first > second) that leaves out 1/2, and a
     corrected p-value below 0.05.  "impossible" says that so few seeds could not have decided,
@@ -199,9 +207,10 @@ def judge(comparisons: Sequence[Comparison]) -> list[tuple[str, float]]:
     for comparison, p_value, floor in zip(comparisons, corrected, best, strict=True):
         low, _, high = comparison.probability
         if p_value < level and (low > 0.5 or high < 0.5):
-            told.append(("better" if low > 0.5 else "worse", p_value))
+            word = "better" if low > 0.5 else "worse"
         else:
-            told.append(("impossible" if floor >= level else "undecided", p_value))
+            word = "impossible" if floor >= level else "undecided"
+        told.append(Verdict(word, p_value, floor))
     return told
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from gammaprime.suite.worker import BROKEN, DONE, FAILED, HELD, LOST, Order
 from gammaprime.train.rollout import BreakdownError
 
 RETURN = "rollout/ep_rew_mean"
+TENSORBOARD = "tensorboard"
 
 
 def attempt(order: Order) -> tuple[int, str]:
@@ -27,8 +28,8 @@ def attempt(order: Order) -> tuple[int, str]:
     upkeep = Upkeep(order.checkpoint_seconds)
     try:
         held = lease.take(path, order.stale)
-        with lease.kept(held, lambda: reporter.progress, lambda: os._exit(LOST), order.beat):
-            start(order, [reporter], upkeep)
+        with lease.kept(held, lambda: reporter.progress, _give_up, order.beat):
+            start(order, [Guard(held, _give_up), reporter], upkeep)
     except (lease.HeldError, BusyError) as error:
         return HELD, str(error)
     except Interrupted as stop:
@@ -40,12 +41,27 @@ def attempt(order: Order) -> tuple[int, str]:
     return DONE, ""
 
 
+def _give_up() -> None:
+    os._exit(LOST)
+
+
 def start(order: Order, callbacks: Sequence[Callback], upkeep: Upkeep) -> TrainingRun:
     """The training run that an order's configuration describes."""
     settings = order.config["settings"]
     agent, protocol = agent_from(settings["agent"]), from_table(Protocol, settings["protocol"])
     numbers = (settings["task"], settings["steps"], settings["seed"])
     return train(agent, *numbers, order.path, callbacks, protocol, upkeep)
+
+
+class Guard(Callback):
+    """Looks at the lease before a run writes: a process that slept may have lost it meanwhile."""
+
+    def __init__(self, held: lease.Lease, lost: Callable[[], None]) -> None:
+        self._lease, self._lost = held, lost
+
+    def before_writing(self) -> None:
+        if not self._lease.held:
+            self._lost()
 
 
 class Reporter(Callback):
@@ -89,14 +105,15 @@ class Stopwatch(Callback):
 def probe(order: Order) -> dict[str, float]:
     """Speed and size of a run, from its first seconds in a folder that will be thrown away."""
     watch = Stopwatch(order.probe_seconds)
-    run = start(order, [watch], Upkeep(float("inf"), tensorboard=False))
+    run = start(order, [watch], Upkeep(float("inf")))
     # The first update compiled; where a run is shorter than that, it is all there is.
     (then, first), (now, last) = watch.marks[0], watch.marks[-1]
     updates = max(len(watch.marks) - 1, 1)
     folder = Path(order.path, CHECKPOINTS)
+    events = _size(Path(order.path, TENSORBOARD)) / run.steps
     return {
         "fps": (last - first) / max(now - then, 1e-9),
-        "row_bytes_per_step": watch.row_bytes * updates / max(last - first, 1),
+        "row_bytes_per_step": watch.row_bytes * updates / max(last - first, 1) + events,
         "state_bytes": _size(folder),
         # It grows with every step, until it is full or the run is done.
         "replay_bytes_per_step": _size(folder / REPLAY) / run.steps,

@@ -42,17 +42,18 @@ class Cost(NamedTuple):
     row_bytes_per_step: float
     state_bytes: float
     replay_bytes_per_step: float
-    """While it runs; a finished run lets go of its replay."""
+    """While it runs; a finished run lets go of its replay, and cannot tell."""
 
 
 class Forecast(NamedTuple):
-    """Of a sweep; None where nothing was measured."""
+    """Of a sweep: of those runs whose kind is known, None where that is none."""
 
     runs: int
     steps: int
     seconds: float | None
     num_bytes: float | None
     costs: Mapping[Kind, Cost]
+    unknown: tuple[Kind, ...] = ()
 
 
 def kind_of_run(config: Mapping[str, Any]) -> Kind:
@@ -61,7 +62,9 @@ def kind_of_run(config: Mapping[str, Any]) -> Kind:
     agent = settings["agent"]
     weighting = dict(agent.get("weighting", {})).get("kind")
     names = ("num_envs", "num_steps", "hidden", "num_critics", "policy_delay")
+    protocol = settings.get("protocol", {})
     sizes = [str(agent.get(name)) for name in names]
+    sizes += [str(protocol.get(name)) for name in ("eval_every", "eval_episodes")]
     return (str(settings["task"]), str(agent["kind"]), str(weighting), *sizes)
 
 
@@ -91,37 +94,49 @@ def forecast(jobs: Sequence[Job], root: Path, at_once: int, say: Callable[[str],
     kinds: dict[Kind, list[Job]] = {}
     for job in left:
         kinds.setdefault(kind_of_run(job.planned.config), []).append(job)
-    unknown = [
+    doubtful = [
         group[0]
         for kind, group in kinds.items()
-        if kind not in costs and sum(job.planned.steps for job in group) >= WORTHWHILE
+        if (kind not in costs or _has_replay(group[0]))
+        and sum(job.planned.steps for job in group) >= WORTHWHILE
     ]
-    if unknown:
-        say(f"measuring {_counted(len(unknown), 'kind')} of run, a few seconds each")
-        costs |= measure(unknown, min(at_once, num_cores()))
-    steps = [max(job.planned.steps - newest_checkpoint(job.path), 0) for job in left]
-    known = [costs.get(kind_of_run(job.planned.config)) for job in left]
-    if not left or any(cost is None for cost in known):
-        return Forecast(len(left), sum(steps), None, None, costs)
-    seconds = [n / cost.fps for n, cost in zip(steps, known, strict=True) if cost is not None]
-    return Forecast(
-        len(left),
-        sum(steps),
-        max(sum(seconds) / at_once, max(seconds)),
-        _bytes([job.planned.steps for job in left], [c for c in known if c is not None], at_once),
-        costs,
-    )
+    if doubtful:
+        say(f"measuring {_counted(len(doubtful), 'kind')} of run, a few seconds each")
+        costs = _merge(costs, measure(doubtful, min(at_once, num_cores())))
+    steps = sum(_steps_left(job) for job in left)
+    unknown = tuple(kind for kind in kinds if kind not in costs)
+    known = [(job, costs[kind]) for kind in kinds if kind in costs for job in kinds[kind]]
+    if not known:
+        return Forecast(len(left), steps, None, None, costs, unknown)
+    seconds = [_steps_left(job) / cost.fps for job, cost in known]
+    longest = max(sum(seconds) / at_once, max(seconds))
+    return Forecast(len(left), steps, longest, _bytes(known, at_once), costs, unknown)
 
 
-def _bytes(steps: Sequence[int], costs: Sequence[Cost], at_once: int) -> float:
+def _has_replay(job: Job) -> bool:
+    return "replay_size" in job.planned.config["settings"]["agent"]
+
+
+def _steps_left(job: Job) -> int:
+    return max(job.planned.steps - newest_checkpoint(job.path), 0)
+
+
+def _merge(stored: Mapping[Kind, Cost], measured: Mapping[Kind, Cost]) -> dict[Kind, Cost]:
+    """Whole runs tell more than first seconds, except of the replay, which they have let go."""
+    merged = dict(stored)
+    for kind, cost in measured.items():
+        replay = cost.replay_bytes_per_step
+        merged[kind] = merged.get(kind, cost)._replace(replay_bytes_per_step=replay)
+    return merged
+
+
+def _bytes(known: Sequence[tuple[Job, Cost]], at_once: int) -> float:
     stored = sum(
-        n * cost.row_bytes_per_step + KEPT_STATES * cost.state_bytes
-        for n, cost in zip(steps, costs, strict=True)
+        job.planned.steps * cost.row_bytes_per_step + KEPT_STATES * cost.state_bytes
+        for job, cost in known
     )
-    under_way = sorted(
-        (n * cost.replay_bytes_per_step for n, cost in zip(steps, costs, strict=True)), reverse=True
-    )
-    return stored + sum(under_way[:at_once])
+    replays = [job.planned.steps * cost.replay_bytes_per_step for job, cost in known]
+    return stored + sum(sorted(replays, reverse=True)[:at_once])
 
 
 def measure(jobs: Iterable[Job], workers: int) -> dict[Kind, Cost]:

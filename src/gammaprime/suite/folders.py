@@ -92,7 +92,8 @@ def write_policy(path: Path, policy: Policy) -> None:
 def finish(path: Path, seconds: float) -> None:
     """Say that the run is whole, and what its metrics are."""
     digest = hashlib.sha256((path / "metrics.jsonl").read_bytes()).hexdigest()
-    write_whole(path / "done", to_json({"metrics_sha256": digest, "seconds": round(seconds, 3)}))
+    told = {"format": store.FORMAT, "metrics_sha256": digest, "seconds": round(seconds, 3)}
+    write_whole(path / "done", to_json(told))
 
 
 def write_breakdown(path: Path, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Path:

@@ -29,9 +29,28 @@ def note(root: Path, name: str, sweep: Sweep) -> Path:
     return path
 
 
-def recall(root: Path) -> list[Sweep]:
-    """The sweeps that were asked for in a folder, by name."""
-    return [_read(file) for file in sorted((root / FOLDER).glob("*.json"))]
+def noted(root: Path) -> list[Path]:
+    """The notes of sweeps that were asked for in a folder, by name."""
+    return sorted((root / FOLDER).glob("*.json"))
+
+
+def recall(file: Path) -> Sweep:
+    """The sweep of a note; `ValueError` if it can no longer be read."""
+    entry = from_json(file)
+    changed, text = entry.get("changed"), entry.get("text", "")
+    if not (isinstance(entry.get("name"), str) and isinstance(changed, dict)):
+        raise ValueError(f"{file}: is not the record of a sweep")
+    if not isinstance(text, str):
+        raise ValueError(f"{file}: text={text!r}: must be that of a spec")
+    if set(changed) - {"steps", "seeds", "tasks"}:
+        raise ValueError(f"{file}: changes {', '.join(changed)}: from another version?")
+    if "text" in entry:
+        found = spec.parse(text, entry["name"], where=str(file))
+    else:
+        found = spec.load(entry["name"])
+    if isinstance(found, spec.Spec):
+        raise ValueError(f"{file}: {entry['name']} is no sweep")
+    return found.change(**changed)
 
 
 def computed(root: Path) -> list[tuple[str, str, store.Run]]:
@@ -44,19 +63,3 @@ def computed(root: Path) -> list[tuple[str, str, store.Run]]:
             title = spec.title(name) if name in spec.shipped() else name
             found.append((name, title, store.read(file.parent, config)))
     return found
-
-
-def _read(file: Path) -> Sweep:
-    entry = from_json(file)
-    changed = entry.get("changed")
-    if not isinstance(entry.get("name"), str) or not isinstance(changed, dict):
-        raise ValueError(f"{file}: is not the record of a sweep")
-    if set(changed) - {"steps", "seeds", "tasks"}:
-        raise ValueError(f"{file}: changes {', '.join(changed)}: from another version?")
-    if "text" in entry:
-        found = spec.parse(entry["text"], entry["name"], where=str(file))
-    else:
-        found = spec.load(entry["name"])
-    if isinstance(found, spec.Spec):
-        raise ValueError(f"{file}: {entry['name']} is no sweep")
-    return found.change(**changed)

@@ -3,8 +3,9 @@
     .lease-000003     JSON: machine and process of its owner, its beat, and how far the run is
 
 The file with the highest number counts.  A lease is taken by creating the next number, which only
-one process can, and given back by marking it free: a number is never used twice.  Whoever finds a
-higher number than its own has lost the run and must stop without writing.
+one process can, and given back by marking it free, also when the run is done: a number is never
+used twice.  Whoever finds a higher number, or its own gone, has lost the run and must stop without
+writing.
 
 A lease is stale when its owner is no more, which its own machine sees at once; other machines see
 no beat for a while on their own clock.  Clocks of two machines are never compared.
@@ -109,20 +110,17 @@ class Lease:
     @property
     def held(self) -> bool:
         numbers = _numbers(self.folder)
-        return not numbers or numbers[-1] <= self.number
+        # Asked for by its name: a listing may miss a file that a beat is replacing right now.
+        return max(numbers, default=0) <= self.number and _file(self.folder, self.number).is_file()
 
     def release(self) -> None:
-        """Give the run back; a finished one needs no lease any more."""
-        if not self.held:
-            return
-        if (self.folder / "done").is_file():
-            _file(self.folder, self.number).unlink(missing_ok=True)
-        else:
+        """Give the run back."""
+        if self.held:
             self._write({"free": True})
 
     def _write(self, more: Mapping[str, Any]) -> None:
         content = to_json({**self._owner, "beat": self._beat, **more}, indent=None)
-        temporary = self.folder / f"{PREFIX}{os.getpid()}.tmp"
+        temporary = self.folder / f"{PREFIX}{self.number:06d}.tmp"
         temporary.write_bytes(content)
         temporary.replace(_file(self.folder, self.number))
 
@@ -140,10 +138,9 @@ def take(folder: Path, stale: tuple[int, int] | None = None) -> Lease:
     except FileExistsError:
         raise HeldError(f"{folder}: another process has just taken this run") from None
     # Two others may have come and gone since it was read, and cleared the number taken here.
-    if not lease.held:
+    if not lease.beat({}):
         _file(folder, lease.number).unlink(missing_ok=True)
         raise HeldError(f"{folder}: another process has just taken this run")
-    lease.beat({})
     for number in _numbers(folder):
         if number < lease.number:
             _file(folder, number).unlink(missing_ok=True)

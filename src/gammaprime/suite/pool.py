@@ -92,7 +92,10 @@ class Worker:
     def _last_words(self, code: int) -> str:
         if code < 0:
             return f"was killed by signal {-code}"
-        said = self._log.read_bytes()[self._said_before :] if self._log.is_file() else b""
+        try:
+            said = self._log.read_bytes()[self._said_before :]
+        except OSError:
+            said = b""
         told = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
         return told[-1].strip() if told else f"ended with exit code {code}"
 

@@ -1,27 +1,26 @@
 """Runs on a Ray cluster: one task for each, which looks after one process on its node.
 
 Where every node sees the results folder, runs are trained in it and go on from their checkpoints
-wherever they are started again.  Elsewhere each is trained in a folder of its node, starts over
-when that is lost, and its files are brought home when it is done; the driver then keeps its lease.
+wherever they are started again.  Elsewhere, and on nodes that come later and do not see it, each is
+trained in a folder of its node, starts over when that is lost, and its files are brought home when
+it is done; the driver then keeps its lease.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
+import os
 import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gammaprime.suite import lease
-from gammaprime.suite.files import write_whole
-from gammaprime.suite.folders import CHECKPOINTS
 from gammaprime.suite.machine import num_cores
-from gammaprime.suite.pool import Outcome, Worker
+from gammaprime.suite.node import POLL, Report, bring_home, look_after, tidy
+from gammaprime.suite.pool import Outcome
 from gammaprime.suite.worker import DONE, FAILED, HELD, LOST, Order
 
 try:
@@ -30,18 +29,11 @@ try:
 except ImportError as error:
     raise ImportError("--ray needs ray: pip install 'gammaprime[ray]'") from error
 
-POLL = 0.2
-STOP_SECONDS = 120.0
-"""How long a run that was asked to stop may take to save."""
 NODE_SECONDS = 60.0
-
-
-class Report(NamedTuple):
-    """What a task tells of its run: how it ended, and its files where they are not at home."""
-
-    code: int
-    message: str
-    files: dict[str, bytes]
+TIDY_SECONDS = 10.0
+UNBEGUN = Report(143, "was stopped before it began", {})
+UNSEEN = 77
+"""The node does not see the results folder; nothing was begun."""
 
 
 class RayPool:
@@ -55,12 +47,19 @@ class RayPool:
         root.mkdir(parents=True, exist_ok=True)
         quiet = {"log_to_driver": False, "logging_level": "warning"}
         if address == "local":
-            ray.init(num_cpus=workers or num_cores(), include_dashboard=False, **quiet)
+            # Said, because without an address Ray would join the cluster of RAY_ADDRESS.
+            ray.init(
+                address="local", num_cpus=workers or num_cores(), include_dashboard=False, **quiet
+            )
         else:
             ray.init(address=address, **quiet)
         self._workers = workers
         self.size = workers or _cores()
-        self.shared = every_node_sees(root)
+        # Kept as long as the pool, for nodes that come later.
+        handle, token = tempfile.mkstemp(dir=root.absolute(), prefix=".shared-")
+        os.close(handle)
+        self._token = Path(token)
+        self.shared = every_node_sees(self._token)
         self._home = hashlib.sha256(f"{lease.machine()} {root.absolute()}".encode()).hexdigest()
         # In the driver's own node, so that no other node's loss takes it along.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
@@ -68,20 +67,30 @@ class RayPool:
         self._tasks: dict[str, tuple[Any, Order]] = {}
         self._leases: dict[str, lease.Lease] = {}
         self._lost: set[str] = set()
+        self._tidied: list[Any] = []
         self._refused: list[Outcome] = []
         self._beaten = 0.0
+        self._stopping = False
 
     def start(self, order: Order) -> None:
-        scratch = None
-        if not self.shared:
-            try:
-                self._leases[order.name] = lease.take(Path(order.path), order.stale)
-            except lease.HeldError as error:
-                self._refused.append(Outcome(order.name, HELD, str(error)))
-                return
-            scratch = f"gammaprime-{self._home[:12]}/{order.name}"
-        task = attend.remote(order, scratch, self._board)
+        if self.shared:
+            task = attend.remote(order, str(self._token), None, self._board)
+            self._tasks[order.name] = (task, order)
+        else:
+            self._start_apart(order)
+
+    def _start_apart(self, order: Order) -> None:
+        """On a disk of its node, while its lease at home is kept here."""
+        try:
+            self._leases[order.name] = lease.take(Path(order.path), order.stale)
+        except lease.HeldError as error:
+            self._refused.append(Outcome(order.name, HELD, str(error)))
+            return
+        task = attend.remote(order, None, self._scratch(order.name), self._board)
         self._tasks[order.name] = (task, order)
+
+    def _scratch(self, name: str) -> str:
+        return f"gammaprime-{self._home[:12]}/{name}"
 
     def ended(self) -> list[Outcome]:
         self._keep_leases()
@@ -90,22 +99,32 @@ class RayPool:
         if self._tasks:
             names = {task: name for name, (task, _) in self._tasks.items()}
             ready, _ = ray.wait(list(names), num_returns=len(names), timeout=0)
-            outcomes += [self._collect(names[task]) for task in ready]
+            collected = [self._collect(names[task]) for task in ready]
+            outcomes += [outcome for outcome in collected if outcome is not None]
         return outcomes
 
-    def _collect(self, name: str) -> Outcome:
+    def _collect(self, name: str) -> Outcome | None:
+        """How a run ended; None where it is started again, on a node without the folder."""
         task, order = self._tasks.pop(name)
-        try:
-            report = ray.get(task)
-        except ray.exceptions.RayError as error:
-            report = Report(FAILED, f"its worker or node was lost ({type(error).__name__})", {})
-        if name in self._lost:
-            self._lost.remove(name)
+        report, held = told_by(task), self._leases.pop(name, None)
+        if name in self._lost or not (held is None or held.held):
+            self._lost.discard(name)
             report = Report(LOST, "another process has taken this run", {})
-        if report.code == DONE and report.files:
-            bring_home(Path(order.path), report.files)
-        if name in self._leases:
-            self._leases.pop(name).release()
+        try:
+            if report.code == UNSEEN and not self._stopping:
+                self._start_apart(order)
+                return None
+            if report.code == UNSEEN:
+                report = UNBEGUN
+            if report.code == DONE and report.files:
+                bring_home(Path(order.path), report.files)
+                self._tidied.append(_on(report.node, _tidy).remote(self._scratch(name)))
+        except OSError as error:
+            report = Report(FAILED, f"could not be brought home: {error}", {})
+        if held is not None:
+            # Where this fails it goes stale.
+            with suppress(OSError):
+                held.release()
         return Outcome(name, report.code, report.message)
 
     def _keep_leases(self) -> None:
@@ -126,6 +145,7 @@ class RayPool:
         return {name: progress for name, progress in told.items() if name in self._tasks}
 
     def stop(self) -> None:
+        self._stopping = True
         for task, _ in self._tasks.values():
             ray.cancel(task, force=False, recursive=False)
 
@@ -134,25 +154,47 @@ class RayPool:
             ray.cancel(task, force=True, recursive=False)
 
     def close(self) -> None:
+        if self._tidied:
+            ray.wait(self._tidied, num_returns=len(self._tidied), timeout=TIDY_SECONDS)
         ray.shutdown()
+        self._token.unlink(missing_ok=True)
 
 
-def every_node_sees(root: Path) -> bool:
-    """Whether a file that is written here can be read on all nodes that the cluster has now."""
-    with tempfile.NamedTemporaryFile(dir=root, prefix=".shared-") as token:
-        path = str(Path(token.name).absolute())
-        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
-        pinned = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
-        tasks = [_sees.options(scheduling_strategy=node).remote(path) for node in pinned]
-        try:
-            return all(ray.get(tasks, timeout=NODE_SECONDS))
-        except ray.exceptions.RayError:
-            return False
+def told_by(task: Any) -> Report:
+    """What a task that has ended tells, or what its end says instead."""
+    try:
+        report: Report = ray.get(task)
+        return report
+    except ray.exceptions.RayTaskError as error:
+        return Report(FAILED, f"its task failed: {error.cause!r}", {})
+    except ray.exceptions.TaskCancelledError:
+        return UNBEGUN
+    except ray.exceptions.RayError as error:
+        return Report(FAILED, f"its worker or node was lost ({type(error).__name__})", {})
+
+
+def every_node_sees(token: Path) -> bool:
+    """Whether a file that was written here can be read on all nodes that the cluster has now."""
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    tasks = [_on(node, _sees).remote(str(token)) for node in nodes]
+    try:
+        return all(ray.get(tasks, timeout=NODE_SECONDS))
+    except ray.exceptions.RayError:
+        return False
+
+
+def _on(node: str, function: Any) -> Any:
+    return function.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
 
 
 @ray.remote(num_cpus=0, max_retries=0)
 def _sees(path: str) -> bool:
     return Path(path).is_file()
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def _tidy(scratch: str) -> None:
+    tidy(scratch)
 
 
 def _cores() -> int:
@@ -174,58 +216,12 @@ class Board:
 
 
 @ray.remote(num_cpus=1, max_retries=0)
-def attend(order: Order, scratch: str | None, board: Any) -> Report:
-    """On a node: look after the process of one run."""
-    return look_after(order, scratch, lambda told: board.write.remote(order.name, told))
-
-
-def look_after(order: Order, scratch: str | None, tell: Any) -> Report:
-    """Train the run of an order to its end; with its files, if it is not trained at home.
-
-    A task that is cancelled is interrupted here: the process then saves and stops.
-    """
-    if scratch is not None:
-        folder = Path(tempfile.gettempdir(), scratch)
-        order = replace(order, path=str(folder), stale=None)
-    worker = Worker(order)
+def attend(order: Order, token: str | None, scratch: str | None, board: Any) -> Report:
+    """On a node: look after the process of one run, if it sees the file that it should."""
+    if token is not None and not Path(token).is_file():
+        return Report(UNSEEN, "its node does not see the results folder", {})
     try:
-        told: dict[str, Any] = {}
-        while (outcome := worker.outcome()) is None:
-            seen = lease.read(Path(order.path))
-            now = seen.content.get("progress", {}) if seen is not None else {}
-            if now and now != told:
-                told = now
-                tell(told)
-            time.sleep(POLL)
-    except KeyboardInterrupt:
-        worker.process.terminate()
-        return Report(worker.process.wait(STOP_SECONDS), "stopped", {})
-    finally:
-        if worker.process.poll() is None:
-            worker.kill()
-    files = {}
-    if scratch is not None and outcome.code == DONE:
-        files = pack(folder)
-        shutil.rmtree(folder)
-        with suppress(OSError):  # another run of the sweep is still on this node
-            folder.parent.rmdir()
-    return Report(outcome.code, outcome.message, files)
-
-
-def pack(folder: Path) -> dict[str, bytes]:
-    """The files of a run by their names in its folder."""
-    found = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
-    return {name: file.read_bytes() for name, file in found.items() if not name.startswith(".")}
-
-
-def bring_home(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of a finished run in the place of what was there of it.
-
-    Cut short, it leaves a run that begins anew, or one that has only its end before it: states are
-    written after the metrics that they count on, the proof of each after it, and ``done`` last.
-    """
-    shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
-    order = sorted(files, key=lambda name: (name == "done", CHECKPOINTS in name, ".json" in name))
-    for name in order:
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path / name, files[name])
+        report = look_after(order, scratch, lambda told: board.write.remote(order.name, told))
+    except OSError as error:
+        return Report(FAILED, str(error), {})
+    return report._replace(node=ray.get_runtime_context().get_node_id())

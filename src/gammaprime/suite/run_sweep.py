@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ class Way:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers={self.workers!r}: must be at least 1")
+        seconds = self.checkpoint_seconds
+        if not (math.isfinite(seconds) and seconds >= 0.0):
+            raise ValueError(f"checkpoint_seconds={seconds!r}: must be finite, and 0 or more")
 
 
 def run_sweep(
@@ -83,7 +87,7 @@ def _work(sweep: Sweep, jobs: list[Job], pool: Pool, way: Way, cost: estimate.Fo
         except KeyboardInterrupt:
             raise Interrupted(2, _farewell(jobs, "stopped at once")) from None
         if interrupts.asked is not None and not schedule.over:
-            raise Interrupted(interrupts.asked, _farewell(jobs, "stopped, every run is saved"))
+            raise Interrupted(interrupts.asked, _farewell(jobs, _stopped(jobs)))
 
 
 def _opening(sweep: Sweep, jobs: Sequence[Job]) -> list[str]:
@@ -101,11 +105,12 @@ def _cost(cost: estimate.Forecast, size: int) -> str:
     what = f"{cost.runs} runs of {cost.steps:,} steps in all, {size} at a time"
     if cost.seconds is None or cost.num_bytes is None:
         return f"{what}; too short to measure what they take"
+    told = f"about {duration(cost.seconds)} and {estimate.size(cost.num_bytes)} of disk"
+    if cost.unknown:
+        names = sorted({f"{kind[1]} on {kind[0]}" for kind in cost.unknown})
+        return f"{what}; {told}, without what could not be measured: {', '.join(names)}"
     speed = cost.steps / max(cost.seconds, 1e-9)
-    return (
-        f"{what}; measured {speed:,.0f} steps/s together: about {duration(cost.seconds)} "
-        f"and {estimate.size(cost.num_bytes)} of disk"
-    )
+    return f"{what}; measured {speed:,.0f} steps/s together: {told}"
 
 
 def _summarise(jobs: Sequence[Job], say: Callable[[str], None]) -> int:
@@ -118,6 +123,13 @@ def _summarise(jobs: Sequence[Job], say: Callable[[str], None]) -> int:
         say(f"  {job.title}: {job.message} (see {job.path / LOG})")
     say(f"to try these again: {' '.join(_command())}")
     return INCOMPLETE
+
+
+def _stopped(jobs: Sequence[Job]) -> str:
+    unsaved = [f"{job.title} ({job.message})" for job in jobs if job.unsaved]
+    if not unsaved:
+        return "stopped, every run is saved"
+    return f"stopped; go back to their last checkpoints: {', '.join(unsaved)}"
 
 
 def _farewell(jobs: Sequence[Job], how: str) -> str:

@@ -13,7 +13,8 @@ from gammaprime.suite.folders import CHECKPOINTS
 from gammaprime.suite.interrupts import Interrupts
 from gammaprime.suite.pool import Outcome, Pool
 from gammaprime.suite.sweep import Planned
-from gammaprime.suite.worker import DONE, HELD, LOST, Order
+from gammaprime.suite.worker import DONE, HELD, LOST, SAVED, Order
+from gammaprime.suite.worker import FAILED as FAILURE
 
 Token = tuple[int, int]
 
@@ -38,6 +39,10 @@ class Job:
     message: str = ""
     progress: dict[str, Any] = field(default_factory=dict)
     looked: float = -float("inf")
+    refusals: int = 0
+    """How often it was started in vain, because another process had it."""
+    unsaved: bool = False
+    """Whether it was asked to stop and ended in another way than saved."""
 
     @property
     def name(self) -> str:
@@ -111,10 +116,15 @@ class Schedule:
             if job.state == ELSEWHERE and now - job.looked > LOOK_AGAIN:
                 job.state = WAITING
         room = self.pool.size - self.count(RUNNING)
-        for job in [job for job in self.jobs if job.state == WAITING]:
+        waiting = [job for job in self.jobs if job.state == WAITING]
+        # `gammaprime train` shows no lease: what it has must not keep the others from their turn.
+        for job in sorted(waiting, key=lambda job: job.refusals):
             if room <= 0 or self._stopping:
                 break
-            self._begin(job, now)
+            try:
+                self._begin(job, now)
+            except OSError as error:
+                self._fail(job, Outcome(job.name, FAILURE, f"could not be started: {error}"))
             room -= job.state == RUNNING
         for name, progress in self.pool.progress().items():
             if progress:
@@ -138,10 +148,12 @@ class Schedule:
         if outcome.code == DONE and (job.path / "done").is_file():
             job.state = FINISHED
             self._say(f"{job.title}: done")
-        elif self._stopping:
-            job.state = WAITING
         elif outcome.code in (HELD, LOST):
-            job.state = ELSEWHERE
+            job.state, job.looked = ELSEWHERE, time.monotonic()
+            job.refusals += 1
+        elif self._stopping:
+            job.state, job.message = WAITING, outcome.message
+            job.unsaved = outcome.code not in SAVED
         else:
             self._fail(job, outcome)
 

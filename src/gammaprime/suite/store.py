@@ -30,6 +30,8 @@ from gammaprime.suite.files import remove_leftovers
 from gammaprime.suite.files import to_json as _to_json
 from gammaprime.suite.files import write_whole as _write
 
+FORMAT = 1
+"""Of the files of a run; a ``done`` that tells none is of the first."""
 Config = Mapping[str, Any]
 Data = Mapping[str, NDArray[Any]]
 
@@ -51,9 +53,17 @@ def run_path(root: Path, name: str, config: Config) -> Path:
 
 
 def is_done(path: Path, config: Config) -> bool:
-    """Whether this folder holds the finished run; a folder of other settings is refused."""
+    """Whether this folder holds the finished run; other settings or formats are refused."""
     _check_owner(path, config)
-    return (path / "done").is_file()
+    if not (path / "done").is_file():
+        return False
+    found = _from_json(path / "done").get("format", 1)
+    if found != FORMAT:
+        raise ValueError(
+            f"{path}: is in format {found!r}, this version of gammaprime reads format {FORMAT}; "
+            "use the version in its manifest.json, or choose another folder with --out"
+        )
+    return True
 
 
 def begin(path: Path, config: Config, manifest: Config) -> None:

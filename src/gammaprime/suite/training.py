@@ -57,6 +57,9 @@ class Update:
 class Callback:
     """Watches a run; override what you need."""
 
+    def before_writing(self) -> None:
+        """After each update, before anything of it is written."""
+
     def on_update(self, update: Update) -> bool | None:
         """After each update; return False to stop the run, which can be resumed."""
 
@@ -177,7 +180,7 @@ class Session:
         with Interrupts(active=self.path is not None) as interrupts:
             try:
                 while not (self.loop.done or stopped):
-                    update = self._advance()
+                    update = self._advance(callbacks)
                     stopped = not _tell(callbacks, update)
                     self._save(now=stopped or self.loop.done or interrupts.asked is not None)
                     if interrupts.asked is not None and not self.loop.done:
@@ -188,7 +191,7 @@ class Session:
                 self._close()
             return self._end()
 
-    def _advance(self) -> Update:
+    def _advance(self, callbacks: Sequence[Callback]) -> Update:
         started = time.monotonic()
         loop, before = self.loop, self.loop.steps
         try:
@@ -198,6 +201,8 @@ class Session:
         row = training_row(progress, self.recent.add(progress.episodes))
         if self.setup.is_due(before, loop.steps, loop.done):
             row |= evaluation_row(self.setup.evaluate(loop.actor(), loop.steps))
+        for callback in callbacks:
+            callback.before_writing()
         clock = self.lines.append(row, time.monotonic() - started)
         if self.path is not None and self.upkeep.tensorboard:
             self._board = self._board or Board(self.path, before)
@@ -233,8 +238,8 @@ class Session:
         if self.path is not None and self.loop.done:
             # Killed between the last checkpoint and here, a run comes back to this line.
             folders.write_policy(self.path, self._policy())
-            folders.finish(self.path, self.lines.seconds)
             segments.drop(self.path / folders.CHECKPOINTS)
+            folders.finish(self.path, self.lines.seconds)
         return TrainingRun(
             self.path, self.loop.steps, self.loop.done, self._policy(), self.lines.rows
         )

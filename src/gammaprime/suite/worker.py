@@ -19,7 +19,9 @@ from gammaprime.suite import threads
 from gammaprime.suite.lease import BEAT
 
 DONE, FAILED, BROKEN, HELD, LOST = 0, 1, 3, 75, 76
-"""Exit codes; 130 and 143 where it was asked to stop, and saved."""
+"""Exit codes."""
+SAVED = (DONE, 130, 143)
+"""Exit codes of a run that has stored all it did, the last two where it was asked to stop."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Order:
 def main() -> int:
     """Do what the order says."""
     threads.use_one_thread()
+    # Until training hears signals itself there is nothing to save.
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
     order = Order.from_line(sys.stdin.buffer.readline())
     threading.Thread(target=_stop_when_alone, daemon=True).start()
     sys.argv = list(order.command)
