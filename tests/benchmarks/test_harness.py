@@ -244,8 +244,10 @@ def test_registry__names_are_unique():
     "peer", [estimators.rlax_gae, estimators.rlax_gae_ready, estimators.rollout_buffer]
 )
 def test_peers__that_are_not_installed_say_so_before_anything_is_timed(peer, monkeypatch):
+    # With what another test may have imported of them.
     for package in ("rlax", "stable_baselines3"):
-        monkeypatch.setitem(sys.modules, package, None)
+        for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+            monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError):
         peer((4, 2))
 
