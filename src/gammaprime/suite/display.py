@@ -18,22 +18,19 @@ REMEMBERED = 20.0
 """Seconds over which the speed is measured."""
 
 
-class Display(Callback):
-    """Steps, return, steps per second and time left, on standard error."""
+class Screen:
+    """A place on standard error that is drawn anew in a terminal; elsewhere lines, seldom."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, opening: str, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
+        self._opening = opening
         self._live: Live | None = None
-        self._marks: list[tuple[float, int]] = []
         self._shown = -float("inf")
-        self._judged = ""
-        self._learning = False
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            # Drawn only when an update asks for it: a thread of its own would share the core.
-            text = Text("compiling, a few seconds the first time")
-            self._live = Live(text, console=self.console, auto_refresh=False)
+            # Drawn only when it is asked to: a thread of its own would share the core.
+            self._live = Live(Text(self._opening), console=self.console, auto_refresh=False)
             self._live.start(refresh=True)
         return self
 
@@ -45,6 +42,24 @@ class Display(Callback):
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+    def is_due(self, now: float, last: bool) -> bool:
+        """Whether to show something: not more often than it can be read, and the last always."""
+        patience = REFRESH if self._live is not None else LOG_SECONDS
+        if now - self._shown < patience and not last:
+            return False
+        self._shown = now
+        return True
+
+
+class Display(Screen, Callback):
+    """Steps, return, steps per second and time left, on standard error."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__("compiling, a few seconds the first time", console)
+        self._marks: list[tuple[float, int]] = []
+        self._judged = ""
+        self._learning = False
 
     def on_evaluation(self, update: Update) -> None:
         row = update.row
@@ -64,11 +79,8 @@ class Display(Callback):
         self._marks.append((now, update.steps))
         while len(self._marks) > 2 and now - self._marks[0][0] > REMEMBERED:
             self._marks.pop(0)
-        last = update.steps >= update.total_steps
-        patience = REFRESH if self._live is not None else LOG_SECONDS
-        if now - self._shown < patience and not last:
+        if not self.is_due(now, last=update.steps >= update.total_steps):
             return
-        self._shown = now
         line = self.line(update)
         if self._live is not None:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)

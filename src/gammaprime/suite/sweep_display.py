@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gammaprime.suite.display import LOG_SECONDS, REFRESH, duration
+from gammaprime.suite.display import Screen, duration
 from gammaprime.suite.estimate import Cost, Kind, kind_of_run
 from gammaprime.suite.schedule import ELSEWHERE, FAILED, FINISHED, RUNNING, Job, Schedule
 
@@ -20,31 +17,14 @@ ROWS = 20
 """Runs in the table; of more than these, the title tells the number."""
 
 
-class SweepDisplay:
+class SweepDisplay(Screen):
     """Progress, return, steps per second and time left of every run that runs, on stderr."""
 
     def __init__(
         self, name: str, costs: Mapping[Kind, Cost], console: Console | None = None
     ) -> None:
+        super().__init__(name, console)
         self.name, self.costs = name, costs
-        self.console = console or Console(stderr=True, highlight=False)
-        self._live: Live | None = None
-        self._shown = -float("inf")
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self._live = Live(Text(self.name), console=self.console, auto_refresh=False)
-            self._live.start(refresh=True)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def say(self, text: str) -> None:
         """A line that stays, above the table."""
@@ -52,11 +32,8 @@ class SweepDisplay:
 
     def show(self, schedule: Schedule) -> None:
         """The state of things, not more often than it can be read."""
-        now = time.monotonic()
-        patience = REFRESH if self._live is not None else LOG_SECONDS
-        if now - self._shown < patience and not schedule.over:
+        if not self.is_due(time.monotonic(), last=schedule.over):
             return
-        self._shown = now
         if self._live is not None:
             self._live.update(self.table(schedule), refresh=True)
         else:

@@ -111,7 +111,7 @@ def _stack(rows: list[tuple[np.ndarray, ...]]) -> Trajectory:
 
 
 def _join(column: tuple[np.ndarray, ...]) -> np.ndarray:
-    """`np.stack` of equal shapes, in a third of its time."""
+    """`np.stack` of equal shapes, which looks at each of them one by one."""
     return np.concatenate(column).reshape(len(column), *column[0].shape)
 
 
