@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from gammaprime.suite import history
 from gammaprime.suite.publish import publish, publish_spec
 from gammaprime.suite.records import read_records
 from tests.figures import fake_runs
@@ -67,10 +68,21 @@ def test_publish_spec__takes_each_finished_run_once(tmp_path):
     half = {0: 0.5}
     stored(sweep, tmp_path / "runs", share=lambda planned: half.get(planned.seed, 1.0))
     found = publish_spec(str(spec), tmp_path / "runs", tmp_path / "published")
-    assert sorted(found) == sorted((tmp_path / "published").iterdir())
+    runs = [path for path in (tmp_path / "published").iterdir() if path.name != history.FOLDER]
+    assert sorted(found) == sorted(runs)
     assert {path.name for path in found} == {
         planned.path(tmp_path).name for planned in sweep.runs() if planned.seed not in half
     }
+
+
+def test_publish_spec__leaves_what_a_report_is_written_from(sweep, tmp_path):
+    spec = tmp_path / "made_up.toml"
+    spec.write_text(fake_runs.CURVES)
+    stored(sweep, tmp_path / "runs")
+    publish_spec(str(spec), tmp_path / "runs", tmp_path / "published")
+    (note,) = history.noted(tmp_path / "published")
+    told = read_records(history.recall(note), tmp_path / "published")
+    assert sum(record.done for record in told) == len(sweep.runs()) > 0
 
 
 def test_publish_spec__says_where_there_is_nothing(tmp_path):

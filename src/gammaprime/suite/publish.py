@@ -2,7 +2,7 @@
 
 Of each finished run its config.json, its manifest.json and, of its metrics, the episodes and
 evaluations, to seven digits; no checkpoints, no policy, no clock.  `read_records` reads these
-folders as it reads those of runs.
+folders as it reads those of runs, and a report of them can be written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gammaprime.suite import folders, spec, store
+from gammaprime.suite import folders, history, spec, store
 from gammaprime.suite.files import from_json, to_json, write_whole
 from gammaprime.suite.metrics import METRICS, Row
 from gammaprime.suite.records import Record, read_records, whole_rows
@@ -27,7 +27,9 @@ def publish_spec(name: str, runs: Path, root: Path) -> list[Path]:
     records = {record.path: record for record in read_records(sweep, runs) if record.done}
     if not records:
         raise FileNotFoundError(f"{runs}: no run of {name} is done here; gammaprime run {name}")
-    return [publish(record, root) for record in records.values()]
+    paths = [publish(record, root) for record in records.values()]
+    history.note(root, name, sweep)
+    return paths
 
 
 def publish(record: Record, root: Path) -> Path:
