@@ -1,4 +1,7 @@
-"""Fixed seeds for every test: property tests are derandomised, generators are made here."""
+"""Fixed seeds for every test: property tests are derandomised, generators are made here.
+
+And programs that are run a few times only may be compiled quickly.
+"""
 
 import hypothesis
 import numpy as np
@@ -11,3 +14,13 @@ hypothesis.settings.load_profile("fixed")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20210718)
+
+
+@pytest.fixture(scope="module")
+def quick_compile():
+    """Compile for a short life: most tests run a program a few times only."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

@@ -77,6 +77,40 @@ def test_finished_run__is_skipped_unless_forced(tiny, capsys, monkeypatch):
     assert (run_folder(tiny) / "data.npz").read_bytes() == before
 
 
+def test_run_of_another_format__is_kept_unless_it_is_forced(tiny, capsys):
+    cli.main(["run", "tiny.toml"])
+    folder = run_folder(tiny)
+    ours = {file.name: file.read_bytes() for file in folder.iterdir()}
+    (folder / "done").write_text('{"format": 99}')
+    (folder / "data.npz").write_bytes(b"as another version has it")
+    capsys.readouterr()
+    assert cli.main(["run", "tiny.toml"]) == 2
+    refusal = capsys.readouterr().err
+    assert "is in format 99, this version of gammaprime reads format 1; " in refusal
+    assert refusal.endswith("with --out, or replace it with --force\n")
+    assert (folder / "data.npz").read_bytes() == b"as another version has it"
+    assert cli.main(["run", "tiny.toml", "--force"]) == 0
+    where = folder.relative_to(tiny)
+    assert f"gammaprime: {where}: --force replaces what was done here\n" in capsys.readouterr().err
+    assert (folder / "data.npz").read_bytes() == ours["data.npz"]
+    assert cli.main(["run", "tiny.toml"]) == 0
+
+
+def test_force__replaces_no_run_of_other_settings_and_tells_of_none_where_there_is_none(
+    tiny, capsys
+):
+    assert cli.main(["run", "tiny.toml", "--force"]) == 0
+    assert "replaces" not in capsys.readouterr().err
+    folder = run_folder(tiny)
+    (folder / "config.json").write_text("{}")
+    data = (folder / "data.npz").read_bytes()
+    assert cli.main(["run", "tiny.toml", "--force"]) == 2
+    refusal = capsys.readouterr().err
+    assert "belongs to another configuration" in refusal
+    assert refusal.count("\n") == 1
+    assert (folder / "data.npz").read_bytes() == data
+
+
 def test_interrupt__exits_with_130_and_the_same_command_finishes_later(tiny, capsys, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import json
-import os
 import random
 import signal
 import subprocess
@@ -21,6 +20,7 @@ pytest.importorskip("safetensors")
 
 from gammaprime.suite import checkpoint
 from gammaprime.suite.checkpoint import Checkpoint, DamagedError
+from suite.failing_disk import SYNCED, Killed, failing_writes
 
 
 def at(step):
@@ -189,41 +189,17 @@ def test_any_bit_flipped_in_the_data__is_noticed(tmp_path, where, bit):
         checkpoint.read(data.with_suffix(".json"))
 
 
-class FailingDisk:
-    """Lets so many calls through, and then fails every one."""
-
-    def __init__(self, monkeypatch, lets_through, error):
-        self.left, self.error = lets_through, error
-        for owner, name in ((Path, "open"), (os, "fsync"), (Path, "replace"), (Path, "unlink")):
-            monkeypatch.setattr(owner, name, self.wrap(vars(owner)[name], name))
-
-    def wrap(self, function, name):
-        def call(*args, **kwargs):
-            # A temporary file that is given up must still be removable on a full disk.
-            if name == "unlink" and isinstance(self.error, OSError):
-                return function(*args, **kwargs)
-            self.left -= 1
-            if self.left < 0:
-                raise self.error
-            return function(*args, **kwargs)
-
-        return call
-
-
-class Killed(BaseException):
-    pass
+SAVING = ((Path, "open"), *SYNCED)
 
 
 @pytest.mark.parametrize("lets_through", range(8))
-def test_full_disk_at_each_step_of_saving__leaves_the_previous_ones(
-    tmp_path, monkeypatch, lets_through
-):
+def test_full_disk_at_each_step_of_saving__leaves_the_previous_ones(tmp_path, lets_through):
     for step in (1, 2):
         checkpoint.save(tmp_path, at(step))
-    with monkeypatch.context() as patch:
-        FailingDisk(patch, lets_through, OSError(errno.ENOSPC, "No space left on device"))
-        with pytest.raises(OSError, match="No space left"):
-            checkpoint.save(tmp_path, at(3))
+    # A temporary file that is given up can still be removed.
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with failing_writes(lets_through, SAVING, full), pytest.raises(OSError, match="No space left"):
+        checkpoint.save(tmp_path, at(3))
     assert not list(tmp_path.glob(".*")), "temporary files take what space there is"
     loaded = checkpoint.load(tmp_path)
     assert_is(loaded, loaded.step)
@@ -233,13 +209,11 @@ def test_full_disk_at_each_step_of_saving__leaves_the_previous_ones(
 
 
 @pytest.mark.parametrize("lets_through", range(10))
-def test_death_at_each_step_of_saving__leaves_a_whole_one(tmp_path, monkeypatch, lets_through):
+def test_death_at_each_step_of_saving__leaves_a_whole_one(tmp_path, lets_through):
     for step in (1, 2):
         checkpoint.save(tmp_path, at(step))
-    with monkeypatch.context() as patch:
-        FailingDisk(patch, lets_through, Killed())
-        with pytest.raises(Killed):
-            checkpoint.save(tmp_path, at(3))
+    with failing_writes(lets_through, (*SAVING, (Path, "unlink"))), pytest.raises(Killed):
+        checkpoint.save(tmp_path, at(3))
     loaded = checkpoint.load(tmp_path)
     assert_is(loaded, loaded.step)
     assert loaded.step >= 2

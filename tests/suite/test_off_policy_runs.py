@@ -1,9 +1,7 @@
 """Off-policy runs in this process: the replay goes through cuts, and the same bits come out."""
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import pytest
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
-from compiling import quick_compile  # noqa: F401
 from gammaprime.acting import Policy
 from gammaprime.agents import SAC, TD3, DensityRatio
 from gammaprime.suite import checkpoint, segments, training
@@ -19,7 +16,10 @@ from gammaprime.suite.judge import judge
 from gammaprime.suite.options import Protocol
 from gammaprime.suite.setup import Setup
 from gammaprime.train.rollout import BreakdownError
+from suite.failing_disk import Killed, failing_writes
 from suite.training_runs import EVERY_UPDATE, StopAt, fingerprint, run
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
 
 SMALL = {
     "num_envs": 2,
@@ -103,6 +103,18 @@ def test_resumed_run__writes_only_what_is_new(tmp_path, monkeypatch):
     assert written == [(128, 160)]
 
 
+@pytest.mark.parametrize("steps", [2_000, 2_992, 4_992])
+def test_replay_bytes__are_those_of_the_ring_and_of_its_files(tmp_path, steps):
+    agent = replace(AGENTS["td3"], replay_size=3_000)
+    setup = Setup(agent, "Hopper-v4", steps, 0, Protocol())
+    replay = training.make_loop(setup).replay
+    replay.count = steps
+    written = sum(segment.bytes for segment in segments.extend(tmp_path, (), replay))
+    assert setup.replay_bytes == sum(field.nbytes for field in replay.fields.values())
+    assert setup.replay_bytes < written < 1.01 * setup.replay_bytes
+    setup.close()
+
+
 def test_finished_run__has_dropped_its_replay_and_is_still_whole(calm):
     out = calm().path
     assert not (out / "checkpoints/replay").exists()
@@ -113,29 +125,11 @@ def test_finished_run__has_dropped_its_replay_and_is_still_whole(calm):
     assert not (out / "checkpoints/replay").exists()
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("lets_through", [0, 4, 7, 8, 9, 10, 11, 12, 40, 91, 110, 122])
-def test_death_at_any_write__is_resumed_to_the_same_bits(calm, tmp_path, monkeypatch, lets_through):
-    left = [lets_through]
-
-    def dying(function):
-        def call(*args):
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
-            return function(*args)
-
-        return call
-
+def test_death_at_any_write__is_resumed_to_the_same_bits(calm, tmp_path, lets_through):
     out = tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", dying(os.fsync))
-        patch.setattr(Path, "replace", dying(Path.replace))
-        with pytest.raises(Killed):
-            go(out)
+    with failing_writes(lets_through), pytest.raises(Killed):
+        go(out)
     go(out)
     assert fingerprint(out) == fingerprint(calm().path)
     assert not (out / "checkpoints/replay").exists()

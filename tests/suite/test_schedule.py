@@ -1,7 +1,6 @@
 """Schedules: what is done is skipped, what fails tried again, what others have left to them."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,13 +8,14 @@ pytest.importorskip("jax")
 pytest.importorskip("rich")
 
 from gammaprime.suite import lease, schedule
-from gammaprime.suite.files import to_json
 from gammaprime.suite.interrupts import Interrupts
-from gammaprime.suite.pool import Outcome
+from gammaprime.suite.pool import GONE
 from gammaprime.suite.run_sweep import _stopped
 from gammaprime.suite.schedule import ELSEWHERE, FAILED, FINISHED, RUNNING, WAITING, Schedule, plan
 from gammaprime.suite.sweep import Planned
 from gammaprime.suite.worker import DONE, HELD, LOST, Order
+from suite import fake_pool
+from suite.fake_pool import FakePool, Stopping, finish
 
 
 def planned(seed, variant="PPO"):
@@ -23,68 +23,6 @@ def planned(seed, variant="PPO"):
     return Planned(
         variant, "T", seed, 100, f"ppo-T-s{seed}", {"kind": "train", "settings": settings}
     )
-
-
-class FakePool:
-    """Attempts that end as they are told to, after one round."""
-
-    def __init__(self, size, endings=()):
-        self.size = size
-        self.endings = list(endings)
-        self.started, self.running, self.most = [], {}, 0
-        self.stopped = self.killed = False
-
-    def start(self, order):
-        assert order.name not in self.running
-        self.started.append(order)
-        self.running[order.name] = order
-        self.most = max(self.most, len(self.running))
-
-    def ended(self):
-        outcomes = []
-        for order in list(self.running.values()):
-            ending = self.endings.pop(0) if self.endings else DONE
-            if callable(ending):
-                ending = ending(order)
-            if ending is None:
-                continue
-            if ending == DONE:
-                finish(order)
-            del self.running[order.name]
-            outcomes.append(Outcome(order.name, ending, f"code {ending}"))
-        return outcomes
-
-    def progress(self):
-        return {name: {"steps": 10, "total": 100, "fps": 5.0} for name in self.running}
-
-    def stop(self):
-        self.stopped = True
-
-    def kill(self):
-        self.killed = True
-
-
-class Stopping(FakePool):
-    """Meets a signal, and ends only then, with these codes."""
-
-    def __init__(self, size, interrupts, codes):
-        super().__init__(size)
-        self.interrupts, self.codes = interrupts, codes
-
-    def ended(self):
-        self.interrupts.asked = 15
-        if not self.stopped:
-            return []
-        names = list(self.running)
-        self.running.clear()
-        return [Outcome(n, c, f"code {c}") for n, c in zip(names, self.codes, strict=True)]
-
-
-def finish(order):
-    path = Path(order.path)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / "config.json").write_bytes(to_json(order.config))
-    (path / "done").write_text("{}")
 
 
 def make(tmp_path, pool, runs, said=None):
@@ -165,8 +103,26 @@ def test_run_that_gets_further_each_time__is_not_given_up(tmp_path):
     assert go(make(tmp_path, pool, [run])) == [FAILED]
 
 
+def test_loss_of_a_node__is_no_attempt_of_the_run(tmp_path):
+    pool = FakePool(1, endings=[GONE] * 10 + [1, GONE, 1, GONE, DONE])
+    assert go(make(tmp_path, pool, [planned(0)])) == [FINISHED]
+
+
+def test_run_that_fails_by_itself__is_left_out_however_many_nodes_were_lost(tmp_path):
+    said, pool = [], FakePool(1, endings=[1, GONE, 1, GONE, 1])
+    assert go(make(tmp_path, pool, [planned(0)], said)) == [FAILED]
+    assert len(pool.started) == 5
+    assert said[-1] == "PPO on T, seed 0: failed 5 times, left out: code 1"
+
+
+def test_run_that_brings_down_every_node__is_left_out_at_last(tmp_path):
+    pool = FakePool(1, endings=[GONE] * 100)
+    assert go(make(tmp_path, pool, [planned(0), planned(1)])) == [FAILED, FAILED]
+    assert len(pool.started) == 2 * schedule.LOSSES
+
+
 def test_process_that_ends_well_without_being_done__has_failed(tmp_path, monkeypatch):
-    monkeypatch.setitem(globals(), "finish", lambda order: None)
+    monkeypatch.setattr(fake_pool, "finish", lambda order: None)
     pool = FakePool(1)
     assert go(make(tmp_path, pool, [planned(0)])) == [FAILED]
     assert len(pool.started) == 3

@@ -1,7 +1,6 @@
 """Real processes: sweeps whose workers and drivers are killed, stopped, or meet each other."""
 
 import json
-import os
 import re
 import signal
 import tempfile
@@ -30,22 +29,7 @@ from suite.sweep_runs import (
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """A compilation cache of their own for these processes, so that only the first compiles."""
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
-
-
-@pytest.fixture(scope="module")
-def calm(environment, tmp_path_factory):
-    """The sweep that nothing has disturbed."""
-    folder = tmp_path_factory.mktemp("calm")
-    file = write(folder)
-    finish(file, folder / "runs", environment)
-    return fingerprints(file, folder / "runs")
-
-
-def test_killed_workers_and_drivers__change_no_bit(environment, calm, tmp_path):
+def test_killed_workers_and_drivers__change_no_bit(environment, calm_sweep, tmp_path):
     file, out = write(tmp_path), tmp_path / "runs"
     driver = start(file, out, environment)
     wait_for_rows(out, 30, driver)
@@ -66,12 +50,12 @@ def test_killed_workers_and_drivers__change_no_bit(environment, calm, tmp_path):
     out_text, err = third.communicate(timeout=400)
     assert third.returncode == 0, out_text + err
     assert "4 of 4 runs done" in out_text
-    assert fingerprints(file, out) == calm
+    assert fingerprints(file, out) == calm_sweep
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signal_to_the_driver__saves_every_run_and_says_how_to_go_on(
-    environment, calm, tmp_path, number, code
+    environment, calm_sweep, tmp_path, number, code
 ):
     file, out = write(tmp_path), tmp_path / "runs"
     driver = start(file, out, environment)
@@ -85,10 +69,10 @@ def test_signal_to_the_driver__saves_every_run_and_says_how_to_go_on(
     rows = num_rows(out)
     finish(file, out, environment)
     assert rows >= 30
-    assert fingerprints(file, out) == calm
+    assert fingerprints(file, out) == calm_sweep
 
 
-def test_two_sweeps_on_one_folder__run_nothing_twice(environment, calm, tmp_path):
+def test_two_sweeps_on_one_folder__run_nothing_twice(environment, calm_sweep, tmp_path):
     file, out = write(tmp_path), tmp_path / "runs"
     drivers = [start(file, out, environment, "--workers", "1") for _ in range(2)]
     told = [driver.communicate(timeout=400) for driver in drivers]
@@ -97,10 +81,10 @@ def test_two_sweeps_on_one_folder__run_nothing_twice(environment, calm, tmp_path
     assert all(finished), "both should have had a share"
     assert len(finished[0]) + len(finished[1]) == len(set(finished[0] + finished[1])) == 4
     assert all("4 of 4 runs done" in out_text for out_text, _ in told)
-    assert fingerprints(file, out) == calm
+    assert fingerprints(file, out) == calm_sweep
 
 
-def test_run_that_breaks_down__is_named_and_the_rest_is_done(environment, calm, tmp_path):
+def test_run_that_breaks_down__is_named_and_the_rest_is_done(environment, calm_sweep, tmp_path):
     broken = SPEC.replace("[figure]", '[[variants]]\nname = "wild"\nlearning_rate = 1e38\n[figure]')
     file, out = write(tmp_path, broken), tmp_path / "runs"
     driver = start(file, out, environment, "--seeds", "1")

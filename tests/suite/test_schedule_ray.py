@@ -1,6 +1,5 @@
 """Real Ray clusters on this machine: the same bits as without one, also when a node is lost."""
 
-import os
 import signal
 import tempfile
 from pathlib import Path
@@ -16,6 +15,7 @@ import ray
 from gammaprime.suite import node, ray_pool, spec
 from gammaprime.suite.interrupts import Interrupts
 from gammaprime.suite.lease import Watch, read, take
+from gammaprime.suite.pool import GONE
 from gammaprime.suite.schedule import FINISHED, Schedule, plan
 from gammaprime.suite.worker import DONE, FAILED, HELD, LOST, SAVED, Order
 from suite.sweep_runs import (
@@ -34,20 +34,6 @@ from suite.sweep_runs import (
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
-
-
-@pytest.fixture(scope="module")
-def calm(environment, tmp_path_factory):
-    """The sweep without Ray."""
-    folder = tmp_path_factory.mktemp("calm")
-    file = write(folder)
-    finish(file, folder / "runs", environment)
-    return fingerprints(file, folder / "runs")
-
-
 @pytest.fixture
 def cluster(environment, monkeypatch):
     """Two nodes of one core each; the second can be killed."""
@@ -61,7 +47,7 @@ def cluster(environment, monkeypatch):
     made.shutdown()
 
 
-def test_node_that_is_killed__changes_no_bit(environment, calm, cluster, tmp_path):
+def test_node_that_is_killed__changes_no_bit(environment, calm_sweep, cluster, tmp_path):
     file, out = write(tmp_path), tmp_path / "runs"
     driver = start(file, out, environment, "--ray", cluster.address)
     wait_for(lambda: len(workers(out)) == 2, driver)
@@ -71,11 +57,11 @@ def test_node_that_is_killed__changes_no_bit(environment, calm, cluster, tmp_pat
     assert driver.returncode == 0, told + err
     assert "its worker or node was lost" in err
     assert "again from step" in err
-    assert fingerprints(file, out) == calm
+    assert fingerprints(file, out) == calm_sweep
 
 
 def test_driver_that_is_killed__is_followed_by_the_same_command(
-    environment, calm, cluster, tmp_path
+    environment, calm_sweep, cluster, tmp_path
 ):
     file, out = write(tmp_path), tmp_path / "runs"
     driver = start(file, out, environment, "--ray", cluster.address)
@@ -84,7 +70,7 @@ def test_driver_that_is_killed__is_followed_by_the_same_command(
     driver.communicate()
     # Ray ends the tasks of a driver that is gone, and their processes save and stop.
     finish(file, out, environment, "--ray", cluster.address)
-    assert fingerprints(file, out) == calm
+    assert fingerprints(file, out) == calm_sweep
 
 
 def test_signal__saves_the_runs_on_the_cluster(environment, cluster, tmp_path):
@@ -100,7 +86,28 @@ def test_signal__saves_the_runs_on_the_cluster(environment, cluster, tmp_path):
     assert num_rows(out) >= 20
 
 
-def test_node_that_does_not_see_the_folder__sends_the_files_home(environment, calm, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ray.exceptions.NodeDiedError("unplugged"), GONE),
+        (ray.exceptions.LocalRayletDiedError(), GONE),
+        (ray.exceptions.WorkerCrashedError(), GONE),
+        (ray.exceptions.OwnerDiedError("00", None, ""), GONE),
+        (ray.exceptions.OutOfMemoryError("it takes too much"), FAILED),
+        (ray.exceptions.TaskUnschedulableError("no such node"), FAILED),
+        (ray.exceptions.RuntimeEnvSetupError("no such package"), FAILED),
+        (ray.exceptions.TaskCancelledError(), ray_pool.UNBEGUN.code),
+    ],
+)
+def test_end_of_a_task__is_blamed_on_its_node_or_on_its_run(monkeypatch, error, code):
+    def get(task):
+        raise error
+
+    monkeypatch.setattr(ray_pool.ray, "get", get)
+    assert ray_pool.told_by("a task").code == code
+
+
+def test_node_that_does_not_see_the_folder__sends_the_files_home(environment, calm_sweep, tmp_path):
     """The task itself, given a folder of its node; whatever was at home before is replaced."""
     file, home = write(tmp_path), tmp_path / "home"
     planned = spec.load(str(file)).runs()[0]
@@ -119,7 +126,7 @@ def test_node_that_does_not_see_the_folder__sends_the_files_home(environment, ca
     assert not (tmp_path / "node").exists()
     only = SPEC.replace("[0, 1]", "[0]").partition('[[variants]]\nname = "PPO(K)"')
     one = write(tmp_path, only[0] + '[figure]\nkind = "curves"\n')
-    assert fingerprints(one, home) == {path.name: calm[path.name]}
+    assert fingerprints(one, home) == {path.name: calm_sweep[path.name]}
 
 
 @pytest.fixture
@@ -180,7 +187,7 @@ def test_files_of_a_run_that_was_lost__are_not_brought_home(apart, tmp_path):
 
 @pytest.mark.parametrize("later", [False, True])
 def test_pool_without_shared_storage__holds_the_leases_and_brings_all_home(
-    environment, calm, tmp_path, monkeypatch, later
+    environment, calm_sweep, tmp_path, monkeypatch, later
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])
     monkeypatch.setattr(ray_pool, "every_node_sees", lambda token: later)
@@ -209,4 +216,4 @@ def test_pool_without_shared_storage__holds_the_leases_and_brings_all_home(
     assert set(held) == {job.name for job in jobs}
     assert not (Path(tempfile.gettempdir()) / pool._scratch("")).exists()
     assert list(home.glob("*/.worker.log")) == []
-    assert fingerprints(file, home) == calm
+    assert fingerprints(file, home) == calm_sweep

@@ -19,6 +19,7 @@ from gammaprime.suite.checkpoint import Checkpoint
 from gammaprime.suite.segments import DamagedError
 from gammaprime.train.replay import Replay
 from gammaprime.types import Trajectory
+from suite.failing_disk import SYNCED, Killed, failing_writes
 
 MAX = 64
 
@@ -193,33 +194,15 @@ def test_segment_that_both_checkpoints_need__is_named_when_nothing_is_left(tmp_p
         checkpoint.load(tmp_path)
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("lets_through", range(12))
-def test_death_at_each_step_of_saving__leaves_a_whole_replay(tmp_path, monkeypatch, lets_through):
+def test_death_at_each_step_of_saving__leaves_a_whole_replay(tmp_path, lets_through):
     replay, held = Replay(100, 1, 1), ()
     for _ in range(3):
         add(replay, 30)
         held = save(tmp_path, held, replay)
-    left = [lets_through]
-
-    def dying(function):
-        def call(*args, **kwargs):
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
-            return function(*args, **kwargs)
-
-        return call
-
-    with monkeypatch.context() as patch:
-        for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
-            patch.setattr(owner, name, dying(vars(owner)[name]))
-        add(replay, 30)
-        with contextlib.suppress(Killed):
-            save(tmp_path, held, replay)
+    add(replay, 30)
+    with contextlib.suppress(Killed), failing_writes(lets_through, (*SYNCED, (Path, "unlink"))):
+        save(tmp_path, held, replay)
     loaded = load(tmp_path, 100)
     assert loaded.count in (90, 120)
     np.testing.assert_array_equal(

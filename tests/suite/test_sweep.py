@@ -91,16 +91,6 @@ def test_shipped_sweep__has_its_runs_tasks_seeds_and_steps(name):
     assert sweep.seeds == tuple(range(seeds))
     assert sweep.steps == steps
     assert {run.config["settings"]["protocol"]["eval_gamma_prime"] for run in runs} <= {0.999, 0.99}
-    named = {variant.name for variant in sweep.variants}
-    panels = sweep.figure.get("panels", [])
-    shown = [
-        sweep.figure.get("baseline"),
-        sweep.figure.get("focus"),
-        *(v for panel in panels for v in panel["variants"]),
-    ]
-    shown += [v for group in sweep.figure.get("groups", []) for v in group]
-    assert {name for name in shown if name is not None} <= named
-    assert all(len(panel["values"]) == len(panel["variants"]) for panel in panels)
     assert all(label in LABELS for label in sweep.paper)
 
 
@@ -182,6 +172,7 @@ def test_off_policy_sweeps__weigh_by_the_density_ratio_and_nothing_else():
         assert slot.inverse_temperature == 0.1
         assert found["DDPG"] == AGENTS["ddpg"]
         for run in spec.load(name).runs():
+            assert (run.replay_bytes > 0) == ("replay_size" in run.config["settings"]["agent"])
             protocol = run.config["settings"]["protocol"]
             assert (protocol["eval_every"], protocol["eval_episodes"]) == (5_000, 10)
     table = agents("table_td3")
@@ -218,6 +209,13 @@ def test_run_of_a_sweep__is_the_run_that_train_would_make():
         assert planned.path(Path("r")) == run_path(Path("r"), setup.name, setup.config)
         assert planned.steps == setup.steps
         setup.close()
+
+
+@pytest.mark.parametrize("old", ["", "time_feature = true", "eval_episodes = 2"])
+def test_runs_of_known_discounts__are_those_of_the_tasks_themselves(old):
+    sweep = parse(old, old and "time_limit = 50, eval_every = 7")
+    without = [run._replace(replay_bytes=0) for run in sweep.runs()]
+    assert sweep.runs_from({"Hopper-v4": 0.999, "Swimmer-v4": 0.999}) == without
 
 
 def test_variants__inherit_what_they_do_not_say():

@@ -14,20 +14,28 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 from gammaprime.suite import estimate, store
-from gammaprime.suite.estimate import Cost, check_disk, forecast, kind_of_run, size, stored_costs
+from gammaprime.suite.estimate import (
+    WORTHWHILE,
+    Cost,
+    check_disk,
+    forecast,
+    kind_of_run,
+    size,
+    stored_costs,
+)
 from gammaprime.suite.run_sweep import Way, _cost
 from gammaprime.suite.schedule import ELSEWHERE, FAILED, FINISHED, RUNNING, plan
 from gammaprime.suite.sweep import Planned
 from gammaprime.suite.sweep_display import SweepDisplay
 
-COST = Cost(fps=1_000.0, row_bytes_per_step=10.0, state_bytes=1e5, replay_bytes_per_step=100.0)
+COST = Cost(fps=1_000.0, row_bytes_per_step=10.0, state_bytes=1e5)
 
 
-def planned(seed, steps=100_000, variant="PPO", **agent):
+def planned(seed, steps=100_000, variant="PPO", replay_bytes=0, **agent):
     agent = {"kind": "ppo", "num_steps": 64, "weighting": {"kind": "uniform"}} | agent
     settings = {"agent": agent, "task": "Hopper-v4", "steps": steps, "seed": seed}
     config = {"kind": "train", "settings": settings}
-    return Planned(variant, "Hopper-v4", seed, steps, f"ppo-s{seed}", config)
+    return Planned(variant, "Hopper-v4", seed, steps, f"ppo-s{seed}", config, replay_bytes)
 
 
 def store_run(path, config, seconds, cpu=None):
@@ -58,7 +66,7 @@ def test_runs_of_other_processors_and_other_things__tell_nothing(tmp_path):
 def test_forecast__counts_what_is_left(tmp_path, monkeypatch):
     kind = kind_of_run(planned(0).config)
     monkeypatch.setattr(estimate, "stored_costs", lambda root: {kind: COST})
-    runs = [planned(seed) for seed in range(5)]
+    runs = [planned(seed, replay_bytes=10**seed) for seed in range(5)]
     jobs = plan(runs, tmp_path)
     jobs[0].state = FINISHED
     folder = jobs[1].path / "checkpoints"
@@ -67,8 +75,8 @@ def test_forecast__counts_what_is_left(tmp_path, monkeypatch):
     told = forecast(jobs, tmp_path, 2, print)
     assert (told.runs, told.steps) == (4, 340_000)
     assert told.seconds == pytest.approx(340 / 2)
-    # Rows and states of four runs, and the replays of the two that run at a time.
-    assert told.num_bytes == pytest.approx(4 * (1e6 + 3e5) + 2 * 1e7)
+    # Rows and states of four runs, and the largest replays of two that run at a time.
+    assert told.num_bytes == 4 * (1e6 + 3e5) + 11_000
 
 
 def test_one_long_run__takes_as_long_as_it_takes(tmp_path, monkeypatch):
@@ -97,15 +105,12 @@ def test_kinds__are_measured_once_where_that_is_worth_it(tmp_path, monkeypatch):
     assert told.seconds is told.num_bytes is None
 
 
-def test_stored_off_policy_run__leaves_its_replay_to_be_measured(tmp_path, monkeypatch):
-    run = planned(0, kind="td3", replay_size=1_000_000)
-    store_run(run.path(tmp_path), run.config, 50.0)
-    monkeypatch.setattr(estimate, "measure", lambda jobs, workers: {kind: COST})
-    kind = kind_of_run(run.config)
-    jobs = plan([planned(seed, kind="td3", replay_size=1_000_000) for seed in range(4)], tmp_path)
-    told = forecast(jobs, tmp_path, 2, lambda text: None)
-    assert told.costs[kind].fps == pytest.approx(2_000)
-    assert told.costs[kind].replay_bytes_per_step == COST.replay_bytes_per_step
+@pytest.mark.parametrize("steps", [500, 10 * WORTHWHILE])
+def test_finished_run__tells_nothing_of_its_replay_and_still_it_is_counted(tmp_path, steps):
+    runs = [planned(seed, steps, kind="td3", replay_bytes=10**7) for seed in range(4)]
+    store_run(runs[0].path(tmp_path), runs[0].config, 50.0)
+    told = forecast(plan(runs, tmp_path), tmp_path, 2, print)
+    assert told.costs[kind_of_run(runs[0].config)].fps == steps / 50.0
     assert told.num_bytes == pytest.approx(2 * 1e7 + 3 * 50_000, rel=0.01)
 
 
@@ -118,10 +123,10 @@ def test_kind_that_cannot_be_measured__is_named_and_the_rest_is_summed(tmp_path,
     told = forecast(plan([planned(0), other], tmp_path), tmp_path, 2, lambda text: None)
     assert told.steps == 200_000
     assert told.seconds == 100.0
-    assert told.num_bytes == pytest.approx(1e6 + 3e5 + 1e7)
+    assert told.num_bytes == 1e6 + 3e5
     assert told.unknown == (kind_of_run(other.config),)
     assert _cost(told, 2) == (
-        "2 runs of 200,000 steps in all, 2 at a time; about 1 min 40 s and 11 MB of disk, "
+        "2 runs of 200,000 steps in all, 2 at a time; about 1 min 40 s and 1 MB of disk, "
         "without what could not be measured: trpo on Hopper-v4"
     )
 

@@ -12,7 +12,7 @@ pytest.importorskip("mujoco")
 
 from gammaprime.suite import spec
 from gammaprime.suite.files import to_json
-from gammaprime.suite.records import read_records
+from gammaprime.suite.records import own_discounts, read_records
 
 SPEC = """
 title = "three variants, two of them the same"
@@ -128,3 +128,23 @@ def test_records__are_found_wherever_the_folder_is_named_from(sweep, tmp_path, m
     store(first.path(tmp_path / "runs"), first.config, lines(ROWS))
     monkeypatch.chdir(tmp_path)
     assert read_records(sweep, Path("runs"))[0].done
+
+
+@pytest.mark.parametrize(
+    ("stored", "known"),
+    [
+        ([("A", None, 0.9), ("B", None, 0.99)], {"A": 0.9, "B": 0.99}),
+        ([("A", None, 0.9), ("A", None, 0.9), ("A", 50, 0.98)], {"A": 0.9}),
+        ([("A", None, 0.9), ("A", None, 0.5), ("B", 50, 0.98)], {}),
+    ],
+)
+def test_own_discounts__are_those_on_which_all_runs_of_a_task_agree(tmp_path, stored, known):
+    for i, (task, limit, gamma_prime) in enumerate(stored):
+        protocol = {"time_limit": limit, "eval_gamma_prime": gamma_prime}
+        (tmp_path / str(i)).mkdir()
+        config = {"kind": "train", "settings": {"task": task, "protocol": protocol}}
+        (tmp_path / str(i) / "config.json").write_bytes(to_json(config))
+    for name, text in (("torn", "{"), ("toy", '{"kind": "toy", "settings": {"seed": 0}}')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(text)
+    assert own_discounts(tmp_path) == known

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from gammaprime.suite.interrupts import Interrupted
 from gammaprime.suite.options import Upkeep
 from gammaprime.suite.training import Callback, train
 from gammaprime.train.rollout import BreakdownError
+from suite.failing_disk import Killed, failing_writes
 from suite.training_runs import AGENT, EVERY_UPDATE, PROTOCOL, STEPS, TASK, StopAt, fingerprint, run
 
 
@@ -28,31 +28,11 @@ def undisturbed(tmp_path_factory):
     return run(tmp_path_factory.mktemp("runs") / "undisturbed")
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("lets_through", [0, 1, 2, 3, 5, 8, 9, 13, 21, 34, 55, 89])
-def test_death_at_any_write__is_resumed_to_the_same_bits(
-    undisturbed, tmp_path, monkeypatch, lets_through
-):
-    left = [lets_through]
-
-    def dying(function):
-        def call(*args):
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
-            return function(*args)
-
-        return call
-
+def test_death_at_any_write__is_resumed_to_the_same_bits(undisturbed, tmp_path, lets_through):
     out = tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", dying(os.fsync))
-        patch.setattr(Path, "replace", dying(Path.replace))
-        with pytest.raises(Killed):
-            run(out)
+    with failing_writes(lets_through), pytest.raises(Killed):
+        run(out)
     # A process that dies in the middle of a line leaves half of it.
     if (out / "metrics.jsonl").exists():
         with (out / "metrics.jsonl").open("ab") as file:

@@ -44,12 +44,6 @@ def command(kind, task, steps, out, *more):
     return [sys.executable, "-c", START, *options, *more]
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """A compilation cache of their own for these processes, so that only the first compiles."""
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
-
-
 def finish(arguments, environment):
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,27 @@ def test_configuration_of_the_first_runs__has_kept_its_hash():
     pytest.importorskip("mujoco")
     setup = Setup(PPO(), "Hopper-v4", 1e6, 0, Protocol())
     assert run_path(Path(), setup.name, setup.config).name == "ppo-Hopper-v4-s0-0a316337f9b6"
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (AGENTS["ddpg"], "ddpg"),
+        (AGENTS["ddpg_spinning_up"], "ddpg"),
+        (replace(AGENTS["ddpg"], gamma=0.9, learning_rate=1e-2), "ddpg"),
+        (TD3(num_critics=1, policy_delay=1, target_noise=0.0, learning_rate=1e-4), "ddpg"),
+        (TD3(num_critics=1, policy_delay=1), "td3"),
+        (TD3(num_critics=1, target_noise=0.0), "td3"),
+        (TD3(policy_delay=1, target_noise=0.0), "td3"),
+        (SAC(num_critics=1), "sac"),
+        (AGENTS["trpo_baselines"], "trpo"),
+    ],
+)
+def test_folder__has_the_name_of_what_is_trained_however_it_was_asked_for(agent, name):
+    pytest.importorskip("mujoco")
+    setup = Setup(agent, "Hopper-v4", 1e6, 3, Protocol())
+    assert setup.name == f"{name}-Hopper-v4-s3"
+    setup.close()
 
 
 @pytest.mark.parametrize(

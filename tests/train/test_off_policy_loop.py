@@ -7,12 +7,13 @@ import pytest
 
 pytest.importorskip("jax")
 
-from compiling import quick_compile  # noqa: F401
 from gammaprime.agents import SAC, TD3, DensityRatio
 from gammaprime.envs import probes
 from gammaprime.envs.contract import Box
 from gammaprime.train.off_policy_loop import OffPolicyLoop
 from gammaprime.train.rollout import BreakdownError
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
 
 SMALL = {
     "num_envs": 2,

@@ -167,17 +167,18 @@ class OnPolicy(ABC):
         return state._replace(**learned._asdict(), num_updates=state.num_updates + 1), metrics
 
     def learn_statistics(self, state: State, rollout: Trajectory) -> State:
-        """The state that has seen the observations and rewards of this rollout."""
+        """The state that has seen what of this rollout it will scale by."""
+        if self.normalise_obs:
+            obs = rollout.obs.reshape(-1, state.obs_statistics.mean.size)
+            state = state._replace(obs_statistics=update_statistics(state.obs_statistics, obs))
+        if not self.scale_rewards:
+            return state
         ended = rollout.terminated | rollout.truncated
         returns, running = discounted_returns(
             rollout.reward, ended, state.running_return, self.return_discount
         )
-        obs = rollout.obs.reshape(-1, state.obs_statistics.mean.size)
-        return state._replace(
-            obs_statistics=update_statistics(state.obs_statistics, obs),
-            return_statistics=update_statistics(state.return_statistics, returns.reshape(-1)),
-            running_return=running,
-        )
+        seen = update_statistics(state.return_statistics, returns.reshape(-1))
+        return state._replace(return_statistics=seen, running_return=running)
 
 
 def draw_minibatches(

@@ -72,6 +72,8 @@ def write_report(folder: Path, out: Path, tell: Callable[[str], None]) -> Path:
         for name, title, run in history.computed(folder)
     ]
     if not sweeps and not pictures:
+        if left_out:
+            raise ValueError(f"{folder}: nothing is left to show")
         raise FileNotFoundError(f"{folder}: nothing was run here; first: gammaprime run demo")
     return report.write(out, sweeps, pictures, left_out)
 

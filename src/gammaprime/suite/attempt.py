@@ -13,7 +13,6 @@ from gammaprime.suite.files import to_json
 from gammaprime.suite.folders import CHECKPOINTS, BusyError
 from gammaprime.suite.interrupts import Interrupted
 from gammaprime.suite.options import Protocol, Upkeep, agent_from, from_table
-from gammaprime.suite.segments import REPLAY
 from gammaprime.suite.training import Callback, TrainingRun, Update, train
 from gammaprime.suite.worker import BROKEN, DONE, FAILED, HELD, LOST, Order
 from gammaprime.train.rollout import BreakdownError
@@ -115,8 +114,6 @@ def probe(order: Order) -> dict[str, float]:
         "fps": (last - first) / max(now - then, 1e-9),
         "row_bytes_per_step": watch.row_bytes * updates / max(last - first, 1) + events,
         "state_bytes": _size(folder),
-        # It grows with every step, until it is full or the run is done.
-        "replay_bytes_per_step": _size(folder / REPLAY) / run.steps,
     }
 
 

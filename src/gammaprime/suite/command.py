@@ -48,7 +48,7 @@ class Command:
     seed: int = 0
     """Everything random follows from it."""
     out: Path | None = None
-    """The folder of the run; results/runs/<kind>-<task>-s<seed>-<hash> by default."""
+    """The folder of the run; results/runs/<agent>-<task>-s<seed>-<hash> by default."""
     compilation_cache: bool = True
     """Keep compiled programs in the user's cache folder, so that the next start is quick."""
     protocol: Annotated[Protocol, tyro.conf.arg(name="")] = field(default_factory=Protocol)

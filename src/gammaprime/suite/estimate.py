@@ -31,6 +31,7 @@ WORTHWHILE = 100_000
 KEPT_STATES = 3
 """Two checkpoints, and one that is being written."""
 MARGIN = 1.2
+"""Also for pieces of replays, which are there twice while they are put together."""
 
 Kind = tuple[str, ...]
 
@@ -41,8 +42,6 @@ class Cost(NamedTuple):
     fps: float
     row_bytes_per_step: float
     state_bytes: float
-    replay_bytes_per_step: float
-    """While it runs; a finished run lets go of its replay, and cannot tell."""
 
 
 class Forecast(NamedTuple):
@@ -83,7 +82,7 @@ def stored_costs(root: Path) -> dict[Kind, Cost]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        costs[kind] = Cost(steps / seconds, size / steps, 0.0, 0.0)
+        costs[kind] = Cost(steps / seconds, size / steps, 0.0)
     return costs
 
 
@@ -97,12 +96,11 @@ def forecast(jobs: Sequence[Job], root: Path, at_once: int, say: Callable[[str],
     doubtful = [
         group[0]
         for kind, group in kinds.items()
-        if (kind not in costs or _has_replay(group[0]))
-        and sum(job.planned.steps for job in group) >= WORTHWHILE
+        if kind not in costs and sum(job.planned.steps for job in group) >= WORTHWHILE
     ]
     if doubtful:
         say(f"measuring {_counted(len(doubtful), 'kind')} of run, a few seconds each")
-        costs = _merge(costs, measure(doubtful, min(at_once, num_cores())))
+        costs |= measure(doubtful, min(at_once, num_cores()))
     steps = sum(_steps_left(job) for job in left)
     unknown = tuple(kind for kind in kinds if kind not in costs)
     known = [(job, costs[kind]) for kind in kinds if kind in costs for job in kinds[kind]]
@@ -113,21 +111,8 @@ def forecast(jobs: Sequence[Job], root: Path, at_once: int, say: Callable[[str],
     return Forecast(len(left), steps, longest, _bytes(known, at_once), costs, unknown)
 
 
-def _has_replay(job: Job) -> bool:
-    return "replay_size" in job.planned.config["settings"]["agent"]
-
-
 def _steps_left(job: Job) -> int:
     return max(job.planned.steps - newest_checkpoint(job.path), 0)
-
-
-def _merge(stored: Mapping[Kind, Cost], measured: Mapping[Kind, Cost]) -> dict[Kind, Cost]:
-    """Whole runs tell more than first seconds, except of the replay, which they have let go."""
-    merged = dict(stored)
-    for kind, cost in measured.items():
-        replay = cost.replay_bytes_per_step
-        merged[kind] = merged.get(kind, cost)._replace(replay_bytes_per_step=replay)
-    return merged
 
 
 def _bytes(known: Sequence[tuple[Job, Cost]], at_once: int) -> float:
@@ -135,8 +120,9 @@ def _bytes(known: Sequence[tuple[Job, Cost]], at_once: int) -> float:
         job.planned.steps * cost.row_bytes_per_step + KEPT_STATES * cost.state_bytes
         for job, cost in known
     )
-    replays = [job.planned.steps * cost.replay_bytes_per_step for job, cost in known]
-    return stored + sum(sorted(replays, reverse=True)[:at_once])
+    # A run that is done lets go of its replay.
+    replays = sorted((job.planned.replay_bytes for job, _ in known), reverse=True)
+    return stored + sum(replays[:at_once])
 
 
 def measure(jobs: Iterable[Job], workers: int) -> dict[Kind, Cost]:
@@ -149,7 +135,7 @@ def measure(jobs: Iterable[Job], workers: int) -> dict[Kind, Cost]:
 def _probe(job: Job) -> tuple[Kind, Cost | None]:
     kind = kind_of_run(job.planned.config)
     with tempfile.TemporaryDirectory(prefix="gammaprime-") as folder:
-        order = Order(job.name, f"{folder}/run", job.planned.config)
+        order = Order(job.name, f"{folder}/run", once_under_way(job.planned.config))
         order = replace(order, probe_seconds=PROBE_SECONDS)
         with subprocess.Popen(
             COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -165,6 +151,21 @@ def _probe(job: Job) -> tuple[Kind, Cost | None]:
             finally:
                 patience.cancel()
                 process.kill()
+
+
+def once_under_way(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same run, whose first updates cost what almost all of them will.
+
+    Off-policy, actions are random at first, and a density ratio is learned only once the replay
+    outgrows the latest states.  A run that is mostly beginning stays as it is.
+    """
+    settings, agent = config["settings"], config["settings"]["agent"]
+    recent_size = dict(agent.get("weighting", {})).get("recent_size", 0)
+    names = ("learning_starts", "random_steps")
+    start = max(*(agent.get(name, 0) for name in names), recent_size + 1)
+    if "learning_starts" not in agent or start > settings["steps"] // 2:
+        return dict(config)
+    return {**config, "settings": {**settings, "agent": {**agent, "learning_starts": start}}}
 
 
 def check_disk(root: Path, needed: float) -> None:

@@ -46,6 +46,17 @@ AGENTS: dict[str, Agent] = {
 """Where options start from, by their names on the command line and in specs."""
 
 
+OF_DDPG = ("num_critics", "policy_delay", "target_noise")
+"""The settings by which DDPG differs from TD3; its learning rate is a matter of taste."""
+
+
+def name_of(agent: Agent) -> str:
+    """What an agent is called, by its settings alone: equal ones share a name and a folder."""
+    if isinstance(agent, TD3) and all(vars(agent)[key] == vars(DDPG)[key] for key in OF_DDPG):
+        return "ddpg"
+    return kind_of(type(agent))
+
+
 @dataclass(frozen=True)
 class Protocol:
     """What decides the numbers of a run, beside its agent, task, steps and seed."""

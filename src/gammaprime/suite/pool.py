@@ -14,6 +14,8 @@ from gammaprime.suite.worker import Order
 
 LOG = ".worker.log"
 COMMAND = (sys.executable, "-m", "gammaprime.suite.worker")
+GONE = 78
+"""The code of an attempt that was lost with its node: how the process ended, nobody knows."""
 
 
 class Outcome(NamedTuple):

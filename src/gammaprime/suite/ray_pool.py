@@ -20,7 +20,7 @@ from typing import Any
 from gammaprime.suite import lease
 from gammaprime.suite.machine import num_cores
 from gammaprime.suite.node import POLL, Report, bring_home, look_after, tidy
-from gammaprime.suite.pool import Outcome
+from gammaprime.suite.pool import GONE, Outcome
 from gammaprime.suite.worker import DONE, FAILED, HELD, LOST, Order
 
 try:
@@ -34,6 +34,13 @@ TIDY_SECONDS = 10.0
 UNBEGUN = Report(143, "was stopped before it began", {})
 UNSEEN = 77
 """The node does not see the results folder; nothing was begun."""
+LOSSES = (
+    ray.exceptions.NodeDiedError,
+    ray.exceptions.LocalRayletDiedError,
+    ray.exceptions.WorkerCrashedError,
+    ray.exceptions.ObjectLostError,
+)
+"""What becomes of a task whose node goes, or of what it told."""
 
 
 class RayPool:
@@ -169,8 +176,10 @@ def told_by(task: Any) -> Report:
         return Report(FAILED, f"its task failed: {error.cause!r}", {})
     except ray.exceptions.TaskCancelledError:
         return UNBEGUN
+    except LOSSES as error:
+        return Report(GONE, f"its worker or node was lost ({type(error).__name__})", {})
     except ray.exceptions.RayError as error:
-        return Report(FAILED, f"its worker or node was lost ({type(error).__name__})", {})
+        return Report(FAILED, f"Ray gave its task up ({type(error).__name__})", {})
 
 
 def every_node_sees(token: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from gammaprime.suite import lease, store
 from gammaprime.suite.folders import CHECKPOINTS
 from gammaprime.suite.interrupts import Interrupts
-from gammaprime.suite.pool import Outcome, Pool
+from gammaprime.suite.pool import GONE, Outcome, Pool
 from gammaprime.suite.sweep import Planned
 from gammaprime.suite.worker import DONE, HELD, LOST, SAVED, Order
 from gammaprime.suite.worker import FAILED as FAILURE
@@ -21,6 +21,8 @@ Token = tuple[int, int]
 WAITING, RUNNING, ELSEWHERE, FINISHED, FAILED = "waiting", "running", "elsewhere", "done", "failed"
 ATTEMPTS = 3
 """Failures in a row, without getting any further, after which a run is left out."""
+LOSSES = 20
+"""The same of losses of its node, which are not its fault, unless it brings down every node."""
 ROUND = 0.3
 LOOK_AGAIN = 2.0
 """Seconds between two looks at a run that another process has."""
@@ -34,6 +36,7 @@ class Job:
     path: Path
     state: str = WAITING
     failures: int = 0
+    losses: int = 0
     saved: int = 0
     """The step of its newest checkpoint when it last failed."""
     message: str = ""
@@ -159,11 +162,18 @@ class Schedule:
 
     def _fail(self, job: Job, outcome: Outcome) -> None:
         saved = newest_checkpoint(job.path)
-        job.failures = 1 if saved > job.saved else job.failures + 1
+        if saved > job.saved:
+            job.failures = job.losses = 0
+        if outcome.code == GONE:
+            job.losses += 1
+        else:
+            job.failures += 1
         job.saved, job.message = saved, outcome.message
-        job.state = FAILED if job.failures >= ATTEMPTS else WAITING
-        if job.state == FAILED:
-            self._say(f"{job.title}: failed {ATTEMPTS} times, left out: {job.message}")
+        given_up = job.failures >= ATTEMPTS or job.losses >= LOSSES
+        job.state = FAILED if given_up else WAITING
+        if given_up:
+            times = job.failures + job.losses
+            self._say(f"{job.title}: failed {times} times, left out: {job.message}")
         else:
             again = f"step {saved:,}" if saved else "the start"
             self._say(f"{job.title}: {job.message}; again from {again}")

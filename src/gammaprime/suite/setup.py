@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from gammaprime import envs
 from gammaprime.acting import Actor
 from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
-from gammaprime.suite.options import Agent, Protocol, agent_table, to_table
+from gammaprime.suite.options import Agent, Protocol, agent_table, name_of, to_table
 from gammaprime.train.evaluate import evaluate
 from gammaprime.train.off_policy_loop import continuous_actions
+from gammaprime.train.replay import Replay
 from gammaprime.train.rollout import Episode
 
 Task = str | Callable[[], Any] | VecEnv
@@ -46,21 +48,12 @@ class Setup:
         self.env = self._make(agent.num_envs, protocol.stagger) if self._can_make else self._given()
         if isinstance(agent, OffPolicy):
             continuous_actions(self.env)
-        limit = self.env.time_limit
-        self.gamma_prime = protocol.eval_gamma_prime
-        if self.gamma_prime is None:
-            self.gamma_prime = 1.0 - 1.0 / limit if limit else DEFAULT_GAMMA_PRIME
-        self.eval_every, self.eval_episodes = self._evaluations()
-
-    def _evaluations(self) -> tuple[int, int]:
-        """Steps between evaluations and episodes of each: as asked, or as the agent's kind has."""
-        every, episodes = self.protocol.eval_every, self.protocol.eval_episodes
-        usual = (-(-self.steps // 10), 5)
-        if isinstance(self.agent, OffPolicy):
-            usual = (5_000, 10)
-        if every is None:
-            every = usual[0] if self._can_make else 0
-        return every, usual[1] if episodes is None else episodes
+        if not self._can_make:
+            protocol = replace(protocol, eval_every=0)
+        resolved = spell_out(protocol, agent, self.steps, self.env.time_limit)
+        self.resolved = resolved
+        self.gamma_prime = resolved.eval_gamma_prime
+        self.eval_every, self.eval_episodes = resolved.eval_every, resolved.eval_episodes
 
     def _given(self) -> VecEnv:
         """The environment that was handed over, under the contract."""
@@ -87,14 +80,7 @@ class Setup:
     def config(self) -> dict[str, Any]:
         """What decides the numbers, and so the identity of the run."""
         task = self.task if isinstance(self.task, str) else self._describe()
-        resolved = {
-            "eval_every": self.eval_every,
-            "eval_episodes": self.eval_episodes,
-            "eval_gamma_prime": self.gamma_prime,
-        }
-        protocol = {k: v for k, v in to_table(self.protocol).items() if k != "kind"} | resolved
-        settings = {"agent": agent_table(self.agent), "task": task, "protocol": protocol}
-        return {"kind": "train", "settings": settings | {"steps": self.steps, "seed": self.seed}}
+        return configure(self.agent, task, self.steps, self.seed, self.resolved)
 
     def _describe(self) -> dict[str, Any]:
         """All that is known of an object: two that share it cannot be told apart."""
@@ -108,8 +94,17 @@ class Setup:
     def name(self) -> str:
         """A name to find the run by, before the hash of its configuration."""
         task = self.task if isinstance(self.task, str) else _name(self.task)
-        kind = self.config["settings"]["agent"]["kind"]
-        return f"{kind}-{task.replace('/', '-').replace(':', '-')}-s{self.seed}"
+        return name_run(self.agent, task, self.seed)
+
+    @property
+    def replay_bytes(self) -> int:
+        """What the replay of the run holds at its end; 0 where it learns from rollouts alone."""
+        if not isinstance(self.agent, OffPolicy):
+            return 0
+        shapes = (self.env.observation.shape, continuous_actions(self.env).shape)
+        one = Replay(1, *(int(np.prod(shape)) for shape in shapes))
+        size = min(self.agent.replay_size, self.steps)
+        return size * sum(field.nbytes for field in one.fields.values())
 
     def is_due(self, before: int, now: int, done: bool) -> bool:
         """Whether the update that led from one step to another is followed by an evaluation."""
@@ -134,6 +129,29 @@ class Setup:
         for env in made:
             if env is not None:
                 env.close()
+
+
+def spell_out(protocol: Protocol, agent: Agent, steps: int, time_limit: int | None) -> Protocol:
+    """The protocol with every default of its evaluations in the place of None."""
+    every, episodes = (5_000, 10) if isinstance(agent, OffPolicy) else (-(-steps // 10), 5)
+    gamma_prime = 1.0 - 1.0 / time_limit if time_limit else DEFAULT_GAMMA_PRIME
+    usual = {"eval_every": every, "eval_episodes": episodes, "eval_gamma_prime": gamma_prime}
+    unsaid = {name: value for name, value in usual.items() if vars(protocol)[name] is None}
+    return replace(protocol, **unsaid)
+
+
+def configure(
+    agent: Agent, task: str | dict[str, Any], steps: int, seed: int, protocol: Protocol
+) -> dict[str, Any]:
+    """The configuration of a run whose protocol is spelt out."""
+    judged = {name: value for name, value in to_table(protocol).items() if name != "kind"}
+    settings = {"agent": agent_table(agent), "task": task, "protocol": judged}
+    return {"kind": "train", "settings": settings | {"steps": steps, "seed": seed}}
+
+
+def name_run(agent: Agent, task: str, seed: int) -> str:
+    """What the folder of a run is called, before the hash of its configuration."""
+    return f"{name_of(agent)}-{task.replace('/', '-').replace(':', '-')}-s{seed}"
 
 
 def _whole(steps: float) -> int:

@@ -36,6 +36,10 @@ Config = Mapping[str, Any]
 Data = Mapping[str, NDArray[Any]]
 
 
+class FormatError(ValueError):
+    """A run that another version has written, in a way that this one does not read."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished run, as it was stored."""
@@ -59,7 +63,7 @@ def is_done(path: Path, config: Config) -> bool:
         return False
     found = _from_json(path / "done").get("format", 1)
     if found != FORMAT:
-        raise ValueError(
+        raise FormatError(
             f"{path}: is in format {found!r}, this version of gammaprime reads format {FORMAT}; "
             "use the version in its manifest.json, or choose another folder with --out"
         )

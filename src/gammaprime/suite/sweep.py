@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from gammaprime.suite import store
 from gammaprime.suite.options import AGENTS, Agent, Protocol, agent_from, agent_table, from_table
-from gammaprime.suite.setup import Setup
+from gammaprime.suite.setup import Setup, configure, name_run, spell_out
 from gammaprime.suite.spec import check_keys, unknown
 from gammaprime.types import check_count
 
@@ -52,6 +52,8 @@ class Planned(NamedTuple):
     steps: int
     name: str
     config: dict[str, Any]
+    replay_bytes: int = 0
+    """Of what it keeps on the disk to learn from again, until it is done."""
 
     def path(self, root: Path) -> Path:
         """Its folder, which is that of `gammaprime train` with the same settings."""
@@ -78,6 +80,21 @@ class Sweep:
         """Every (variant, task, seed), in the order of the spec, with all defaults resolved."""
         return list(self._plan())
 
+    def runs_from(self, discounts: Mapping[str, float]) -> list[Planned]:
+        """The same of tasks that need not be made, because their own γ' is known."""
+        found = []
+        for variant in self.variants:
+            for task in variant.tasks:
+                agent, steps, protocol = variant.agent, variant.steps, variant.protocol
+                if protocol.time_limit is None and protocol.eval_gamma_prime is None:
+                    protocol = replace(protocol, eval_gamma_prime=discounts[task])
+                protocol = spell_out(protocol, agent, steps, protocol.time_limit)
+                for seed in self.seeds:
+                    config = configure(agent, task, steps, seed, protocol)
+                    about = (variant.name, task, seed, steps, name_run(agent, task, seed))
+                    found.append(Planned(*about, config))
+        return found
+
     def _plan(self) -> Iterator[Planned]:
         for variant in self.variants:
             for task in variant.tasks:
@@ -86,7 +103,7 @@ class Sweep:
                     for seed in self.seeds:
                         setup.seed = seed
                         about = (variant.name, task, seed, setup.steps)
-                        yield Planned(*about, setup.name, setup.config)
+                        yield Planned(*about, setup.name, setup.config, setup.replay_bytes)
                 finally:
                     setup.close()
 

@@ -6,16 +6,15 @@ Everything else is imported where it is used, so that help needs the standard li
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gammaprime import __version__
+from gammaprime.cli import training
 from gammaprime.suite import changes
 
 RUNS = Path("results/runs")
@@ -34,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["train"]:
             # tyro reads these: the agents are the options, and they are not imported for help.
-            return _train(words[1:])
+            return training.train(words[1:], RUNS)
         arguments = _parser().parse_args(words)
         return arguments.command(arguments) or 0
     except (ValueError, OSError, ImportError) as error:
@@ -60,13 +59,15 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", parents=[spec], help="run an experiment and store its numbers")
     run.add_argument("--out", type=Path, default=RUNS, metavar="DIR", help=f"default: {RUNS}")
-    run.add_argument("--force", action="store_true", help="run again what is already done")
+    run.add_argument(
+        "--force", action="store_true", help="run again what is already done, in its place"
+    )
     changes.add_changes(run)
     changes.add_ways(run)
     run.set_defaults(command=_run)
 
     _add_showing(commands, spec)
-    _add_training(commands)
+    training.add_training(commands)
     return parser
 
 
@@ -98,34 +99,6 @@ def _add_showing(commands: Any, spec: argparse.ArgumentParser) -> None:
     publish.set_defaults(command=_publish)
 
 
-def _add_training(commands: Any) -> None:
-    commands.add_parser(
-        "train", help="train an agent: gammaprime train ppo|trpo|pg|td3|ddpg|sac --task Hopper-v4"
-    )
-    folder = argparse.ArgumentParser(add_help=False)
-    folder.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
-
-    resume = commands.add_parser("resume", parents=[folder], help="go on with a run that stopped")
-    resume.add_argument("--checkpoint-seconds", type=float, default=30.0, metavar="SECONDS")
-    resume.add_argument("--no-tensorboard", dest="tensorboard", action="store_false")
-    resume.add_argument("--no-compilation-cache", dest="cache", action="store_false")
-    resume.set_defaults(command=_resume)
-
-    evaluate = commands.add_parser("evaluate", parents=[folder], help="judge a run's policy")
-    evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="default: 10")
-    evaluate.add_argument("--seed", type=int, default=0, help="default: 0")
-    evaluate.set_defaults(command=_evaluate)
-
-    enjoy = commands.add_parser("enjoy", parents=[folder], help="a video of a run's policy")
-    enjoy.add_argument("--video", type=Path, required=True, metavar="FILE", help=".gif .webp .png")
-    enjoy.add_argument("--seconds", type=float, default=10.0, help="at most; default: 10")
-    enjoy.add_argument("--seed", type=int, default=0, help="default: 0")
-    enjoy.set_defaults(command=_enjoy)
-
-    doctor = commands.add_parser("doctor", help="what training will find on this machine")
-    doctor.set_defaults(command=_doctor)
-
-
 def _list(arguments: argparse.Namespace) -> None:
     from gammaprime.suite import spec
 
@@ -149,11 +122,14 @@ def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
 
     changes.refuse(arguments, experiment.name)
     path = store.run_path(arguments.out, experiment.name, experiment.config)
-    if store.is_done(path, experiment.config) and not arguments.force:
+    if not arguments.force and _is_done(path, experiment.config):
         print(f"{path}\nalready done; --force runs it again")
         return 0
+    replaced = (path / "done").is_file()
     command = ["gammaprime", *sys.argv[1:]]
     store.begin(path, experiment.config, store.manifest(command, experiment.config))
+    if replaced:
+        print(f"gammaprime: {path}: --force replaces what was done here", file=sys.stderr)
     started = time.perf_counter()
     data = spec.KINDS[experiment.kind].run(experiment.settings, progress.on_stderr(experiment.name))
     seconds = time.perf_counter() - started
@@ -161,6 +137,15 @@ def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
     where = "" if arguments.out == RUNS else f" --runs {arguments.out}"
     print(f"{path}\ndone in {seconds:.1f} s; next: gammaprime figure {arguments.spec}{where}")
     return 0
+
+
+def _is_done(path: Path, config: Any) -> bool:
+    from gammaprime.suite import store
+
+    try:
+        return store.is_done(path, config)
+    except store.FormatError as error:
+        raise ValueError(f"{error}, or replace it with --force") from None
 
 
 def _run_sweep(arguments: argparse.Namespace, sweep: Any) -> int:
@@ -212,104 +197,3 @@ def _publish(arguments: argparse.Namespace) -> None:
         print(path)
     for file in commands.draw_spec(arguments.spec, {}, arguments.out / "runs", arguments.out, None):
         print(file)
-
-
-def _train(words: Sequence[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        print("usage: gammaprime train AGENT --task TASK [--steps N] [--seed N] [--out DIR]")
-        print("AGENT: ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up")
-        print("all options of an agent and its slots: gammaprime train ppo --help")
-        return 0 if words else 2
-    _prepare_training()
-    from gammaprime.suite import command, machine
-    from gammaprime.suite.setup import Setup
-    from gammaprime.suite.store import run_path
-    from gammaprime.suite.training import train
-
-    agent, asked = command.parse(words)
-    if asked.compilation_cache:
-        machine.cache_compilations(machine.default_cache())
-
-    def start(callbacks: Sequence[Any]) -> Any:
-        out = asked.out
-        if out is None:
-            setup = Setup(agent, asked.task, asked.steps, asked.seed, asked.protocol)
-            out = run_path(RUNS, setup.name, setup.config)
-            setup.close()
-        print(out, flush=True)
-        numbers = (agent, asked.task, asked.steps, asked.seed)
-        return train(*numbers, out, callbacks, asked.protocol, asked.upkeep)
-
-    return _watch(start)
-
-
-def _prepare_training() -> None:
-    """One thread, before anything that could start more; and all that training needs is here."""
-    from gammaprime.suite.threads import use_one_thread
-
-    use_one_thread()
-    for name in ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX"):
-        if name not in sys.modules and importlib.util.find_spec(name) is None:
-            raise ImportError(f"training needs {name}: pip install 'gammaprime[train]'")
-
-
-def _resume(arguments: argparse.Namespace) -> int:
-    _prepare_training()
-    from gammaprime.suite import machine
-    from gammaprime.suite.options import Upkeep
-    from gammaprime.suite.training import resume
-
-    if arguments.cache:
-        machine.cache_compilations(machine.default_cache())
-    upkeep = Upkeep(arguments.checkpoint_seconds, arguments.tensorboard)
-    return _watch(lambda callbacks: resume(arguments.run, callbacks, upkeep))
-
-
-def _watch(start: Callable[[Sequence[Any]], Any]) -> int:
-    """Start a run with its live line, and tell how it ended."""
-    from gammaprime.suite.display import Display
-    from gammaprime.suite.interrupts import Interrupted
-    from gammaprime.train.rollout import BreakdownError
-
-    plain, warnings.formatwarning = warnings.formatwarning, _one_line
-    try:
-        with Display() as display:
-            run = start([display])
-    except Interrupted as stop:
-        print(f"gammaprime: {stop}", file=sys.stderr)
-        return stop.exit_code
-    except BreakdownError as error:
-        print(f"gammaprime: {error}", file=sys.stderr)
-        return 3
-    finally:
-        warnings.formatwarning = plain
-    print(f"done, {run.steps} steps; next: gammaprime evaluate {run.path}")
-    return 0
-
-
-def _one_line(message: Warning | str, *where: Any) -> str:
-    """A warning for people who did not write the line it comes from."""
-    return f"gammaprime: {message}\n"
-
-
-def _evaluate(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite.judge import judge
-
-    for line in judge(arguments.run, arguments.episodes, arguments.seed):
-        print(line)
-
-
-def _enjoy(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite import video
-
-    video.record(arguments.run, arguments.video, arguments.seconds, arguments.seed)
-    print(arguments.video)
-
-
-def _doctor(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite import doctor
-
-    findings = doctor.examine()
-    width = max(len(name) for name, _ in findings)
-    for name, finding in findings:
-        print(f"{name:<{width}}  {finding}")
