@@ -114,6 +114,17 @@ def test_reward_scale__is_that_of_returns_at_its_own_discount(rng):
     np.testing.assert_allclose(after.running_return, returns[-1])
 
 
+@pytest.mark.parametrize("scale_rewards", [False, True])
+@pytest.mark.parametrize("normalise_obs", [False, True])
+def test_statistics__are_kept_of_what_is_scaled_by_them(rng, normalise_obs, scale_rewards):
+    agent = PPO(**SMALL, minibatches=4, normalise_obs=normalise_obs, scale_rewards=scale_rewards)
+    state = agent.init(jax.random.key(0), POLICY, 3)
+    after = agent.learn_statistics(state, made_up(rng))
+    assert (after.obs_statistics is not state.obs_statistics) == normalise_obs
+    assert (after.return_statistics is not state.return_statistics) == scale_rewards
+    assert (after.running_return != state.running_return).any() == scale_rewards
+
+
 def test_update__tells_of_gradients_that_are_not_finite(agent, rng):
     rollout = made_up(rng)
     state = agent.init(jax.random.key(0), POLICY, 3)
