@@ -81,7 +81,23 @@ def machine_block(sweeps: Sweeps, speeds: Speeds) -> str:
                 f"- {', '.join(_title(configs[kind]))}, {about['cores']} at once on "
                 f"{about['cores']} cores: {percent(kept)} of the speed of one alone."
             )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_compare_with_whole(sweeps, speeds)])
+
+
+def _compare_with_whole(sweeps: Sweeps, speeds: Speeds) -> list[str]:
+    """What whole runs took, beside what these figures say of them."""
+    pairs = [
+        (config["settings"]["steps"] / speeds.whole[kind], cost.seconds)
+        for kind, config in configs_by_kind(sweeps).items()
+        if kind in speeds.whole and (cost := cost_of_run(config, speeds))
+    ]
+    if not pairs:
+        return []
+    longer = sorted(took / said for took, said in pairs)
+    return [
+        f"- Whole runs in results/published, of {len(longer)} kinds, took {longer[0]:.1f} to "
+        f"{longer[-1]:.1f} times as long as this page says, beside whatever else was running."
+    ]
 
 
 def figures_block(sweeps: Sweeps, speeds: Speeds) -> str:

@@ -226,6 +226,7 @@ def main() -> int:
     options = parser.parse_args()
     machine.cache_compilations(machine.default_cache())
     speeds = begin(options.out)
+    write_whole(options.out, dump_speeds(speeds).encode())
     work = wanted(load_sweeps(), options.words)
     os.sched_setaffinity(0, {max(ALL_CORES)})
     began = time.perf_counter()

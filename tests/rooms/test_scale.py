@@ -137,6 +137,19 @@ def test_what_is_missing__is_said_and_the_rest_is_shown():
     assert all(make_scale.MISSING in text for text in blocks.values())
 
 
+def test_whole_runs__are_told_beside_what_the_page_says_of_them():
+    speeds = everything_measured()
+    found = costs.configs_by_kind(SWEEPS)
+    (kind, config), (other, another), *_ = found.items()
+    whole = {
+        kind: config["settings"]["steps"] / (3.0 * costs.cost_of_run(config, speeds).seconds),
+        other: another["settings"]["steps"] / (1.5 * costs.cost_of_run(another, speeds).seconds),
+    }
+    *_, line = make_scale.machine_block(SWEEPS, speeds._replace(whole=whole)).splitlines()
+    assert "of 2 kinds, took 1.5 to 3.0 times as long" in line
+    assert "times as long" not in make_scale.machine_block(SWEEPS, speeds._replace(whole={}))
+
+
 def test_limits__are_what_a_part_for_free_would_give():
     text = make_scale.limits_block(SWEEPS, everything_measured())
     found = row(text, "TD3, 1 x 50")

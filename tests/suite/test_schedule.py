@@ -112,7 +112,7 @@ def test_run_that_fails_by_itself__is_left_out_however_many_nodes_were_lost(tmp_
     said, pool = [], FakePool(1, endings=[1, GONE, 1, GONE, 1])
     assert go(make(tmp_path, pool, [planned(0)], said)) == [FAILED]
     assert len(pool.started) == 5
-    assert said[-1] == "PPO on T, seed 0: failed 5 times, left out: code 1"
+    assert said[-1] == "PPO on T, seed 0: failed 3 times and was lost 2 times, left out: code 1"
 
 
 def test_run_that_brings_down_every_node__is_left_out_at_last(tmp_path):

@@ -55,6 +55,14 @@ def test_stored_runs__tell_the_speed_of_their_kind(tmp_path):
     assert kind_of_run(planned(0, num_steps=128).config) not in costs
 
 
+def test_stored_runs__that_slept_do_not_spoil_their_kind(tmp_path):
+    for seed, seconds in ((0, 50.0), (1, 40.0), (2, 5_000.0)):
+        run = planned(seed)
+        store_run(run.path(tmp_path), run.config, seconds)
+    (cost,) = stored_costs(tmp_path).values()
+    assert cost.fps == pytest.approx(2_000)
+
+
 def test_runs_of_other_processors_and_other_things__tell_nothing(tmp_path):
     store_run(tmp_path / "a", planned(0).config, 50.0, cpu="an abacus")
     store_run(tmp_path / "b", {"kind": "toy", "settings": {}}, 50.0)

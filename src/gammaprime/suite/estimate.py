@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from gammaprime.suite import store
@@ -68,8 +69,11 @@ def kind_of_run(config: Mapping[str, Any]) -> Kind:
 
 
 def stored_costs(root: Path) -> dict[Kind, Cost]:
-    """Of the runs in a folder that were finished on this kind of processor."""
-    costs: dict[Kind, Cost] = {}
+    """Of the runs in a folder that were finished on this kind of processor.
+
+    The median of a kind: one that slept, or had to share its core, tells little of the next.
+    """
+    found: dict[Kind, list[Cost]] = {}
     processor = store.cpu_model()
     for done in sorted(root.glob("*/done")):
         folder = done.parent
@@ -82,8 +86,8 @@ def stored_costs(root: Path) -> dict[Kind, Cost]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        costs[kind] = Cost(steps / seconds, size / steps, 0.0)
-    return costs
+        found.setdefault(kind, []).append(Cost(steps / seconds, size / steps, 0.0))
+    return {kind: Cost(*map(median, zip(*costs, strict=True))) for kind, costs in found.items()}
 
 
 def forecast(jobs: Sequence[Job], root: Path, at_once: int, say: Callable[[str], None]) -> Forecast:

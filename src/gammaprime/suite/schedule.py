@@ -172,8 +172,9 @@ class Schedule:
         given_up = job.failures >= ATTEMPTS or job.losses >= LOSSES
         job.state = FAILED if given_up else WAITING
         if given_up:
-            times = job.failures + job.losses
-            self._say(f"{job.title}: failed {times} times, left out: {job.message}")
+            lost = f" and was lost {job.losses} times" if job.losses else ""
+            told = f"failed {job.failures} times{lost}"
+            self._say(f"{job.title}: {told}, left out: {job.message}")
         else:
             again = f"step {saved:,}" if saved else "the start"
             self._say(f"{job.title}: {job.message}; again from {again}")
