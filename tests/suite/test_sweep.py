@@ -11,6 +11,7 @@ pytest.importorskip("mujoco")
 
 from gammaprime.agents import GAE, TRPO, TaylorQ, TaylorWeight, TDDelta, Uniform
 from gammaprime.suite import spec
+from gammaprime.suite import sweep as sweep_module
 from gammaprime.suite.options import AGENTS, KINDS, Protocol
 from gammaprime.suite.setup import Setup
 from gammaprime.suite.store import run_path
@@ -211,11 +212,28 @@ def test_run_of_a_sweep__is_the_run_that_train_would_make():
         setup.close()
 
 
+def missing(*tasks):
+    """`Setup` where these tasks have no simulator."""
+
+    def make(agent, task, *rest):
+        if task in tasks:
+            raise ImportError(task)
+        return Setup(agent, task, *rest)
+
+    return make
+
+
 @pytest.mark.parametrize("old", ["", "time_feature = true", "eval_episodes = 2"])
-def test_runs_of_known_discounts__are_those_of_the_tasks_themselves(old):
+def test_runs_of_known_discounts__are_those_of_the_tasks_themselves(old, monkeypatch):
     sweep = parse(old, old and "time_limit = 50, eval_every = 7")
-    without = [run._replace(replay_bytes=0) for run in sweep.runs()]
-    assert sweep.runs_from({"Hopper-v4": 0.999, "Swimmer-v4": 0.999}) == without
+    with_all = sweep.runs()
+    known = {"Hopper-v4": 0.999, "Swimmer-v4": 0.999}
+    for gone in (["Swimmer-v4"], list(known)):
+        monkeypatch.setattr(sweep_module, "Setup", missing(*gone))
+        without = [run._replace(replay_bytes=0) if run.task in gone else run for run in with_all]
+        assert sweep.runs({task: known[task] for task in gone}) == without
+        with pytest.raises(ImportError, match=r"Swimmer-v4|Hopper-v4"):
+            sweep.runs({task: known[task] for task in gone[1:]})
 
 
 def test_variants__inherit_what_they_do_not_say():

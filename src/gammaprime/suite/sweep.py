@@ -76,36 +76,38 @@ class Sweep:
     changed: Table = field(default_factory=dict)
     """What the command line asked for in the place of the spec: steps, seeds, tasks."""
 
-    def runs(self) -> list[Planned]:
-        """Every (variant, task, seed), in the order of the spec, with all defaults resolved."""
-        return list(self._plan())
+    def runs(self, known: Mapping[str, float] | None = None) -> list[Planned]:
+        """Every (variant, task, seed), in the order of the spec, with all defaults resolved.
 
-    def runs_from(self, discounts: Mapping[str, float]) -> list[Planned]:
-        """The same of tasks that need not be made, because their own γ' is known."""
-        found = []
-        for variant in self.variants:
-            for task in variant.tasks:
-                agent, steps, protocol = variant.agent, variant.steps, variant.protocol
-                if protocol.time_limit is None and protocol.eval_gamma_prime is None:
-                    protocol = replace(protocol, eval_gamma_prime=discounts[task])
-                protocol = spell_out(protocol, agent, steps, protocol.time_limit)
-                for seed in self.seeds:
-                    config = configure(agent, task, steps, seed, protocol)
-                    about = (variant.name, task, seed, steps, name_run(agent, task, seed))
-                    found.append(Planned(*about, config))
-        return found
+        A task whose simulator is missing need not be made where its own γ' is ``known``.
+        """
+        pairs = [(variant, task) for variant in self.variants for task in variant.tasks]
+        return [run for pair in pairs for run in self._plan(*pair, known or {})]
 
-    def _plan(self) -> Iterator[Planned]:
-        for variant in self.variants:
-            for task in variant.tasks:
-                setup = Setup(variant.agent, task, variant.steps, 0, variant.protocol)
-                try:
-                    for seed in self.seeds:
-                        setup.seed = seed
-                        about = (variant.name, task, seed, setup.steps)
-                        yield Planned(*about, setup.name, setup.config, setup.replay_bytes)
-                finally:
-                    setup.close()
+    def _plan(self, variant: Variant, task: str, known: Mapping[str, float]) -> Iterator[Planned]:
+        try:
+            setup = Setup(variant.agent, task, variant.steps, 0, variant.protocol)
+        except ImportError:
+            if task not in known:
+                raise
+            yield from self._plan_unmade(variant, task, known[task])
+            return
+        try:
+            for seed in self.seeds:
+                setup.seed = seed
+                about = (variant.name, task, seed, setup.steps)
+                yield Planned(*about, setup.name, setup.config, setup.replay_bytes)
+        finally:
+            setup.close()
+
+    def _plan_unmade(self, variant: Variant, task: str, gamma_prime: float) -> Iterator[Planned]:
+        agent, steps, protocol = variant.agent, variant.steps, variant.protocol
+        if protocol.time_limit is None and protocol.eval_gamma_prime is None:
+            protocol = replace(protocol, eval_gamma_prime=gamma_prime)
+        protocol = spell_out(protocol, agent, steps, protocol.time_limit)
+        for seed in self.seeds:
+            about = (variant.name, task, seed, steps, name_run(agent, task, seed))
+            yield Planned(*about, configure(agent, task, steps, seed, protocol))
 
     def change(
         self,
