@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gammaprime.suite import spec
+from gammaprime.suite import options, spec
 from gammaprime.suite.estimate import Kind, kind_of_run
 from gammaprime.suite.schedule import Job, plan
 from gammaprime.suite.sweep import Sweep
@@ -85,7 +85,7 @@ def without_evaluations(config: Config) -> dict[str, Any]:
 def name_of(config: Config) -> str:
     """Of an agent with its weighting, as the figures call them."""
     agent = config["settings"]["agent"]
-    name = "DDPG" if agent.get("num_critics") == 1 else agent["kind"].upper()
+    name = options.name_of(options.agent_from(agent)).upper()
     marks = {"density_ratio": "(γ)", "taylor_weight": ", weighted"}
     return name + marks.get(agent["weighting"]["kind"], "")
 

@@ -90,6 +90,15 @@ def write(sweep, root, level, share=lambda planned: 1.0):
             write_one(path, planned, level(planned), share(planned))
 
 
+def stored(text, root, level, share=lambda planned: 1.0):
+    """The sweep of a spec, and what `write` left of it."""
+    from gammaprime.suite.records import read_records  # needs jax, which tests may skip
+
+    sweep = load(text)
+    write(sweep, root, level, share)
+    return sweep, read_records(sweep, root)
+
+
 def write_one(path, planned, level, share):
     digest = hashlib.sha256(repr((planned.variant, planned.task, planned.seed)).encode())
     rng = np.random.default_rng(int(digest.hexdigest()[:8], 16))

@@ -9,15 +9,11 @@ from figures import fake_runs
 from figures.test_sweep_figures import level, rows, share
 from gammaprime import figures
 from gammaprime.figures import comparisons, curves, options
-from gammaprime.suite.records import read_records
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    sweep = fake_runs.load(fake_runs.CURVES)
-    root = tmp_path_factory.mktemp("runs")
-    fake_runs.write(sweep, root, level, share)
-    return sweep, read_records(sweep, root)
+    return fake_runs.stored(fake_runs.CURVES, tmp_path_factory.mktemp("runs"), level, share)
 
 
 def shown(sweep):

@@ -29,18 +29,12 @@ def share(planned):
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    sweep = fake_runs.load(fake_runs.CURVES)
-    root = tmp_path_factory.mktemp("runs")
-    fake_runs.write(sweep, root, level, share)
-    return sweep, read_records(sweep, root)
+    return fake_runs.stored(fake_runs.CURVES, tmp_path_factory.mktemp("runs"), level, share)
 
 
 @pytest.fixture(scope="module")
 def ablated(tmp_path_factory):
-    sweep = fake_runs.load(fake_runs.ABLATION)
-    root = tmp_path_factory.mktemp("ablated")
-    fake_runs.write(sweep, root, level)
-    return sweep, read_records(sweep, root)
+    return fake_runs.stored(fake_runs.ABLATION, tmp_path_factory.mktemp("ablated"), level)
 
 
 def rows(path):
