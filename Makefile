@@ -43,7 +43,7 @@ docs: $(VENV)/.dev  ## the paper map and the pictures of the documentation
 	for spec in weights fig_errors; do $(BIN)/gammaprime run $$spec && $(BIN)/gammaprime figure $$spec --out docs/pictures || exit 1; done
 
 clean:  ## remove the environment and everything that was generated
-	rm -rf $(VENV) results/runs results/figures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) results/runs results/figures results/report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/.pip: constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.11 ...")'
