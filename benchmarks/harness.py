@@ -1,7 +1,7 @@
 """How every speed claim of this project is judged.
 
 A contest runs in a process of its own, pinned to one core, with one BLAS and one XLA thread.
-Its contenders are warmed up, calibrated to repetitions of at least a tenth of a second, and
+Its contenders are warmed up, calibrated to repetitions of at least half a second, and
 then take turns: a b c, a b c, ...  What is judged is never a time but the ratio of two times
 of the same round, so that whatever slows the machine slows both.  A limit is met or missed
 only when the whole interval around the median ratio lies on one side of it.
@@ -29,7 +29,7 @@ Clock = Callable[[], float]
 
 REPEATS = 9
 MINIMUM_REPEATS = 5
-REPETITION_SECONDS = 0.1
+REPETITION_SECONDS = 0.5
 WARM_UPS = 2
 CONFIDENCE = 0.93  # five repetitions, taken from the lowest to the highest, give 0.9375
 

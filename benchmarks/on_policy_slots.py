@@ -84,8 +84,6 @@ def measure_slots(num_envs: int) -> Callable[[], dict[str, float]]:
 
 def make_updates(num_envs: int) -> dict[str, Run]:
     """Every agent's update from the same state on the same rollout, as the loop calls it."""
-    import jax
-
     from gammaprime import agents
     from gammaprime.train.rollout import collect
 
@@ -97,7 +95,7 @@ def make_updates(num_envs: int) -> dict[str, Run]:
 
     def update(agent: PPO) -> Run:
         def run() -> dict[str, float]:
-            _, metrics = agent.update(loop.state, loop.policy, rollout, jax.random.key(0), 0.5)
+            _, metrics = agent.update(loop.state, loop.policy, rollout, loop.generator(0), 0.5)
             return {name: float(value) for name, value in metrics.items()}
 
         return run

@@ -103,7 +103,7 @@ def assert_follows(settings, exact, world, rollouts):
     state = initial_state(agent, world)
     updates = []
     for rollout in rollouts:
-        after, _ = agent.update(state, Categorical(ACTIONS), rollout, jax.random.key(0), 1.0)
+        after, _ = agent.update(state, Categorical(ACTIONS), rollout, np.random.default_rng(0), 1.0)
         change = after.params.policy.network[0].weight - state.params.policy.network[0].weight
         updates.append(LENGTH * np.asarray(change, float))
     error = np.std(updates, axis=0, ddof=1) / math.sqrt(BATCHES)

@@ -101,5 +101,5 @@ def test_update__is_traced_once(agent, monkeypatch):
     policy, rollout = Gaussian(2, -0.5), made_up(np.random.default_rng(0), num_envs=4)
     state = agent.init(jax.random.key(0), policy, 3)
     for number in range(3):
-        state, _ = agent.update(state, policy, rollout, jax.random.key(number), 0.5)
+        state, _ = agent.update(state, policy, rollout, np.random.default_rng(number), 0.5)
     assert len(traced) == 1

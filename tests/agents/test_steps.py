@@ -196,7 +196,7 @@ def test_pg__is_the_mean_of_w_a_score(rng):
     (layer,) = state.params.policy.network
     noise = (batch.action - batch.obs @ layer.weight) * np.exp(1.0)
     factor = (batch.weight * batch.advantage)[:, None]
-    after, _ = agent.update(state, POLICY, rollout, jax.random.key(0), 1.0)
+    after, _ = agent.update(state, POLICY, rollout, np.random.default_rng(0), 1.0)
     change = jax.tree.map(lambda x, y: x - y, after.params.policy, state.params.policy)
     np.testing.assert_allclose(
         change.network[0].weight, batch.obs.T @ (factor * noise) / 32, atol=1e-5

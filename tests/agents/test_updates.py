@@ -34,7 +34,7 @@ def test_update__does_not_see_actions_of_no_weight(agent, rng):
 
     def learn(weighting, rollout):
         learner = dataclasses.replace(agent, gamma=0.0, weighting=weighting)
-        after, _ = learner.update(state, POLICY, rollout, jax.random.key(1), 1.0)
+        after, _ = learner.update(state, POLICY, rollout, np.random.default_rng(1), 1.0)
         return jax.tree.leaves(after.params)
 
     first = TaylorWeight(0.5, 0)
@@ -69,7 +69,7 @@ def test_update__sees_observations_as_the_policy_saw_them_and_rewards_as_known_n
     state = agent.init(jax.random.key(0), POLICY, 3)
     used = []
     monkeypatch.setattr(on_policy, "_update", lambda *args: (args[2], used.append(args[3]) or {}))
-    after, _ = agent.update(state, POLICY, rollout, jax.random.key(0), 1.0)
+    after, _ = agent.update(state, POLICY, rollout, np.random.default_rng(0), 1.0)
     (scales,) = used
     np.testing.assert_array_equal(scales.standardise.mean, agent.actor(state).standardise.mean)
     assert (agent.actor(after).standardise.mean != scales.standardise.mean).all()
@@ -128,18 +128,20 @@ def test_statistics__are_kept_of_what_is_scaled_by_them(rng, normalise_obs, scal
 def test_update__tells_of_gradients_that_are_not_finite(agent, rng):
     rollout = made_up(rng)
     state = agent.init(jax.random.key(0), POLICY, 3)
-    _, metrics = agent.update(state, POLICY, rollout, jax.random.key(0), 1.0)
+    _, metrics = agent.update(state, POLICY, rollout, np.random.default_rng(0), 1.0)
     assert all(np.isfinite(float(x)) for x in metrics.values())
     assert metrics["train/grad_norm"] > 0
     rollout.reward[5, 0] = np.nan
-    _, metrics = agent.update(state, POLICY, rollout, jax.random.key(0), 1.0)
+    _, metrics = agent.update(state, POLICY, rollout, np.random.default_rng(0), 1.0)
     assert np.isnan(metrics["train/grad_norm"])
     assert np.isnan(metrics["train/value_loss"])
 
 
 def test_update__is_a_function_of_its_arguments(agent, rng):
     rollout, state = made_up(rng), agent.init(jax.random.key(0), POLICY, 3)
-    first, second = (agent.update(state, POLICY, rollout, jax.random.key(4), 0.5) for _ in "12")
+    first, second = (
+        agent.update(state, POLICY, rollout, np.random.default_rng(4), 0.5) for _ in "12"
+    )
     for x, y in zip(*map(jax.tree.leaves, (first, second)), strict=True):
         np.testing.assert_array_equal(x, y)
     assert first[0].num_updates == 1
@@ -151,7 +153,7 @@ def test_ppo__anneals_its_learning_rate_or_does_not(rng):
     for anneal, expected in [(True, 3e-5), (False, 3e-4)]:
         agent = PPO(**SMALL, minibatches=4, anneal=anneal)
         state = agent.init(jax.random.key(0), POLICY, 3)
-        after, metrics = agent.update(state, POLICY, rollout, jax.random.key(0), 0.1)
+        after, metrics = agent.update(state, POLICY, rollout, np.random.default_rng(0), 0.1)
         np.testing.assert_allclose(metrics["train/learning_rate"], expected, rtol=1e-6)
         change = jnp.abs(after.params.policy.log_std - state.params.policy.log_std).max()
         # Each of Adam's first steps is as long as its rate.

@@ -31,7 +31,7 @@ class FakeTime:
                 self.now += costs[min(max(done - 1, 0), len(costs) - 1)]
                 return np.zeros(3)
 
-            warm = harness.WARM_UPS + 1  # costs above a tenth of a second: calibrated by one run
+            warm = harness.WARM_UPS + 1  # costs above half a second: calibrated by one run
             return run
 
         return harness.Contender(name, setup)
@@ -54,7 +54,7 @@ def contest(contenders, *limits):
 
 
 def test_race__contenders_alternate_after_their_warm_up(clock):
-    entrants = [clock.contender("a", 0.2), clock.contender("b", 0.3)]
+    entrants = [clock.contender("a", 0.6), clock.contender("b", 0.7)]
     harness.race(contest(entrants), 5, clock)
     warm_up, calibration, rounds = clock.calls[:4], clock.calls[4:6], clock.calls[6:]
     assert warm_up == ["a", "a", "b", "b"]

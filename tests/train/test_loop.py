@@ -35,7 +35,7 @@ def test_restored_loop__goes_on_bit_for_bit(agent):
     assert any(name.startswith("returns/") for name in taken)
     second.restore(taken)
     # The seed of the minibatches is the configuration's, not the checkpoint's.
-    second.learn_key = first.learn_key
+    second.learn_seed = first.learn_seed
     assert second.steps == first.steps == 64
     for _ in range(3):
         assert first.advance() == second.advance()

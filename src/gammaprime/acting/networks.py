@@ -27,8 +27,14 @@ def apply_network(network: Network, x: Array, activation: Callable[[Array], Arra
     """
     *hidden, last = network
     for layer in hidden:
-        x = activation(x @ layer.weight + layer.bias)
-    return x @ last.weight + last.bias
+        x = activation(_apply_layer(layer, x))
+    return _apply_layer(last, x)
+
+
+def _apply_layer(layer: Layer, x: Array) -> Array:
+    x = x @ layer.weight
+    x += layer.bias  # in place with NumPy, where a new array takes longer than the sum
+    return x
 
 
 class Standardiser(NamedTuple):

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 
 from gammaprime.acting import Network
 from gammaprime.agents.checks import check_divides, check_positive
@@ -19,6 +20,11 @@ from gammaprime.types import check_count
 
 Array: TypeAlias = Any
 Loss: TypeAlias = Callable[[Any, Any], tuple[Array, Metrics]]
+
+
+def init_moments(optimiser: optax.GradientTransformation, params: Any) -> Any:
+    """What the optimiser remembers before the first of the steps of `descend`."""
+    return optimiser.init(ravel_pytree(params)[0])
 
 
 def descend(
@@ -31,18 +37,21 @@ def descend(
 ) -> tuple[Any, Any, Metrics]:
     """One step of the optimiser for each minibatch; parameters, moments, the metrics' means.
 
-    The norm is that of the gradient as it came, before the optimiser clips it.
+    The norm is that of the gradient as it came, before the optimiser clips it.  The optimiser
+    sees all parameters as one vector: small layers one by one cost more to begin than to compute.
 
     Shapes: batch (B, ...), rows (steps, size).
     """
+    unravel = ravel_pytree(params)[1]
 
     def step(carry: tuple[Any, Any], row: Array) -> tuple[tuple[Any, Any], Metrics]:
         params, moments = carry
         minibatch = jax.tree.map(lambda x: x[row], batch)
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, minibatch)
+        layers, metrics = jax.grad(loss, has_aux=True)(params, minibatch)
+        gradient = ravel_pytree(layers)[0]
         change, moments = optimiser.update(gradient, moments)
         metrics |= {"train/grad_norm": optax.tree.norm(gradient)}
-        return (optax.apply_updates(params, change), moments), metrics
+        return (optax.apply_updates(params, unravel(change)), moments), metrics
 
     (params, moments), metrics = jax.lax.scan(step, (params, moments), rows)
     return params, moments, jax.tree.map(jnp.mean, metrics)
@@ -65,7 +74,7 @@ class CriticFit:
         check_divides("minibatches", self.minibatches, batch_size)
 
     def init_optimiser(self, critic: Network) -> Any:
-        return self._optimiser().init(critic)
+        return init_moments(self._optimiser(), critic)
 
     def draw_minibatches(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
         return draw_minibatches(rng, batch_size, self.epochs, self.minibatches)

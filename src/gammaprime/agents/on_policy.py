@@ -151,7 +151,12 @@ class OnPolicy(ABC):
         return Standardiser(mean.astype(np.float32), scale.astype(np.float32), self.obs_limit)
 
     def update(
-        self, state: State, policy: Policy, rollout: Trajectory, key: Array, remaining: float
+        self,
+        state: State,
+        policy: Policy,
+        rollout: Trajectory,
+        rng: np.random.Generator,
+        remaining: float,
     ) -> tuple[State, Metrics]:
         """Learn from one rollout; ``remaining`` is the share of training still ahead."""
         # The policy acted on what was known then, so what this rollout adds counts from the next.
@@ -159,7 +164,7 @@ class OnPolicy(ABC):
         state = self.learn_statistics(state, rollout)
         scale = float(state.return_statistics.scale) if self.scale_rewards else 1.0
         weight = self.weighting.weights(rollout.step, self.gamma)
-        rows = self.draw_minibatches(np.random.default_rng(np.asarray(jax.random.key_data(key))))
+        rows = self.draw_minibatches(rng)
         learned = Learned(state.params, state.optimiser)
         learned, metrics = _update(
             self, policy, learned, Scales(standardise, scale), rollout, weight, rows, remaining

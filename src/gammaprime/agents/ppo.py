@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from gammaprime.agents.checks import check_divides, check_positive
-from gammaprime.agents.descent import descend
+from gammaprime.agents.descent import descend, init_moments
 from gammaprime.agents.on_policy import (
     Batch,
     Learned,
@@ -67,7 +67,7 @@ class PPO(OnPolicy):
             check_positive("value_clip", self.value_clip)
 
     def init_optimiser(self, params: Params) -> Any:
-        return self._optimiser(self.learning_rate).init(params)
+        return init_moments(self._optimiser(self.learning_rate), params)
 
     def draw_minibatches(self, rng: np.random.Generator) -> np.ndarray:
         return draw_minibatches(rng, self.rollout_size, self.epochs, self.minibatches)

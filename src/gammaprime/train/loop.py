@@ -66,7 +66,6 @@ class Loop(ABC):
         env_seed, act_seed, self.init_seed, self.learn_seed = (
             int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(4)
         )
-        self.learn_key = jax.random.key(self.learn_seed)
         self.rng = np.random.default_rng(act_seed)
         self.returns = Returns(env.num_envs, agent.gamma, gamma_prime)
         self.obs = env.reset(env_seed)
@@ -96,6 +95,13 @@ class Loop(ABC):
     @abstractmethod
     def learn(self, rollout: Trajectory) -> dict[str, float]:
         """Learn after a rollout, and tell what there is to tell."""
+
+    def generator(self, number: int) -> np.random.Generator:
+        """What learning after rollout ``number`` draws with.
+
+        Made from the seed and the number alone: there is none to save.
+        """
+        return np.random.default_rng(np.random.SeedSequence(self.learn_seed, spawn_key=(number,)))
 
     def advance(self) -> Progress:
         """Collect one rollout and learn; `BreakdownError` where numbers are none."""
@@ -166,9 +172,9 @@ class OnPolicyLoop(Loop):
 
     def learn(self, rollout: Trajectory) -> dict[str, float]:
         number = self.state.num_updates
-        key = jax.random.fold_in(self.learn_key, number)
+        rng = self.generator(number)
         remaining = 1.0 - number / self.num_rollouts
-        state, metrics = self.agent.update(self.state, self.policy, rollout, key, remaining)
+        state, metrics = self.agent.update(self.state, self.policy, rollout, rng, remaining)
         numbers = {name: float(value) for name, value in metrics.items()}
         check_update(numbers, state, name_fields(rollout))
         self.state = state

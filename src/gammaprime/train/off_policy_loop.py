@@ -38,6 +38,7 @@ class OffPolicyLoop(Loop):
         super().__init__(agent, env, total_steps, seed, gamma_prime)
         num_inputs = int(np.prod(env.observation.shape))
         self.state = agent.init(jax.random.key(self.init_seed), space, num_inputs)
+        self.learn_key = jax.random.key(self.learn_seed)
         self.uniform = UniformActor(space.low, space.high)
         self._warn_of_what_will_not_happen()
         # A ring that is never filled need not be larger than what fills it.
@@ -80,13 +81,12 @@ class OffPolicyLoop(Loop):
     def draw(self, number: int) -> tuple[Batch, Recent | None]:
         """What the burst after rollout ``number`` learns from.
 
-        Drawn by a generator of its own, from the seed and the number alone: there is none to
-        save, and agents that differ in their weighting learn from the same minibatches.
-        While the latest transitions are all there are, their ratio is known to be 1, and there
-        is nothing to learn it from.
+        Agents that differ in their weighting learn from the same minibatches.  While the latest
+        transitions are all there are, their ratio is known to be 1, and there is nothing to learn
+        it from.
         """
         agent = self.agent
-        rng = np.random.default_rng(np.random.SeedSequence(self.learn_seed, spawn_key=(number,)))
+        rng = self.generator(number)
         batch = self.replay.draw(rng, agent.updates, agent.batch_size)
         weighting = agent.weighting
         if not isinstance(weighting, DensityRatio) or len(self.replay) <= weighting.recent_size:
