@@ -62,6 +62,10 @@ def test_folders__can_be_chosen(tiny, capsys):
     assert not (tiny / "results").exists()
 
 
+def interrupted(*args):
+    raise KeyboardInterrupt
+
+
 def test_finished_run__is_skipped_unless_forced(tiny, capsys, monkeypatch):
     cli.main(["run", "tiny.toml"])
     started = []
@@ -75,6 +79,15 @@ def test_finished_run__is_skipped_unless_forced(tiny, capsys, monkeypatch):
     assert cli.main(["run", "tiny.toml", "--force"]) == 0
     assert len(started) == 1
     assert (run_folder(tiny) / "data.npz").read_bytes() == before
+
+
+def test_finished_run__is_kept_when_a_forced_one_is_interrupted(tiny, monkeypatch):
+    cli.main(["run", "tiny.toml"])
+    before = {file.name: file.read_bytes() for file in run_folder(tiny).iterdir()}
+    monkeypatch.setattr(toy, "run", interrupted)
+    assert cli.main(["run", "tiny.toml", "--force"]) == 130
+    assert {file.name: file.read_bytes() for file in run_folder(tiny).iterdir()} == before
+    assert cli.main(["figure", "tiny.toml"]) == 0
 
 
 def test_run_of_another_format__is_kept_unless_it_is_forced(tiny, capsys):
@@ -112,9 +125,6 @@ def test_force__replaces_no_run_of_other_settings_and_tells_of_none_where_there_
 
 
 def test_interrupt__exits_with_130_and_the_same_command_finishes_later(tiny, capsys, monkeypatch):
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
         patch.setattr(toy, "run", interrupted)
         assert cli.main(["run", "tiny.toml"]) == 130

@@ -125,14 +125,15 @@ def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
     if not arguments.force and _is_done(path, experiment.config):
         print(f"{path}\nalready done; --force runs it again")
         return 0
-    replaced = (path / "done").is_file()
-    command = ["gammaprime", *sys.argv[1:]]
-    store.begin(path, experiment.config, store.manifest(command, experiment.config))
-    if replaced:
+    store.make_folder(path, experiment.config)
+    if (path / "done").is_file():
         print(f"gammaprime: {path}: --force replaces what was done here", file=sys.stderr)
     started = time.perf_counter()
     data = spec.KINDS[experiment.kind].run(experiment.settings, progress.on_stderr(experiment.name))
     seconds = time.perf_counter() - started
+    # What was done before stays until there is something to put in its place.
+    command = ["gammaprime", *sys.argv[1:]]
+    store.begin(path, experiment.config, store.manifest(command, experiment.config))
     store.finish(path, data, seconds)
     where = "" if arguments.out == RUNS else f" --runs {arguments.out}"
     print(f"{path}\ndone in {seconds:.1f} s; next: gammaprime figure {arguments.spec}{where}")

@@ -70,10 +70,15 @@ def is_done(path: Path, config: Config) -> bool:
     return True
 
 
-def begin(path: Path, config: Config, manifest: Config) -> None:
-    """Claim the folder, and clear what an interrupted run (or one to be repeated) left there."""
+def make_folder(path: Path, config: Config) -> None:
+    """The folder of this configuration; one that is something else is refused."""
     _check_owner(path, config)
     path.mkdir(parents=True, exist_ok=True)
+
+
+def begin(path: Path, config: Config, manifest: Config) -> None:
+    """Claim the folder, and clear what an interrupted run (or one to be repeated) left there."""
+    make_folder(path, config)
     (path / "done").unlink(missing_ok=True)
     (path / "data.npz").unlink(missing_ok=True)
     remove_leftovers(path)
