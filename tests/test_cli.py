@@ -90,6 +90,18 @@ def test_finished_run__is_kept_when_a_forced_one_is_interrupted(tiny, monkeypatc
     assert cli.main(["figure", "tiny.toml"]) == 0
 
 
+def test_want_of_memory__is_told_without_a_traceback(tiny, capsys, monkeypatch):
+    def greedy(*args):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr(toy, "run", greedy)
+    assert cli.main(["run", "tiny.toml"]) == 2
+    told = capsys.readouterr().err
+    assert told.endswith(
+        "gammaprime: not enough memory: Unable to allocate 7.28 TiB; ask for smaller sizes\n"
+    )
+
+
 def test_run_of_another_format__is_kept_unless_it_is_forced(tiny, capsys):
     cli.main(["run", "tiny.toml"])
     folder = run_folder(tiny)

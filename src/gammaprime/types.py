@@ -117,6 +117,8 @@ def taylor_ratio(gamma: float, gamma_prime: float) -> float:
 
 def _as_float(name: str, value: float) -> float:
     try:
+        if isinstance(value, str | bool):  # "0.5" and True would pass for numbers
+            raise TypeError
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={value!r}: must be a real number") from None

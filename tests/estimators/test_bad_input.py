@@ -77,6 +77,8 @@ CASES = [
     *((f, {"gamma_prime": 1.1}, "gamma_prime=1.1: must lie in [gamma, 1]") for f in PAIRED),
     *((f, {"lam": -0.1}, "lam=-0.1: must lie in [0, 1]") for f in RETURNS[1:]),
     (est.gae, {"lam": "half"}, "lam='half': must be a real number"),
+    (est.gae, {"lam": "0.5"}, "lam='0.5': must be a real number"),
+    (est.gae, {"lam": True}, "lam=True: must be a real number"),
     *(
         (f, {"order": order}, f"order={order!r}: must be an integer >= 0")
         for f in (est.expand, est.expand_terms, est.expand_window, est.taylor_baseline)

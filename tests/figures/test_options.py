@@ -30,7 +30,16 @@ FIGURE = 'kind = "curves"\nbaseline = "PPO"'
         ('baseline = "PPO"', 'focus = "PPO(k)"', "did you mean 'PPO\\(K\\)'"),
         ('baseline = "PPO"', "focus = 3", "focus=3: must be the name of a variant"),
         ('baseline = "PPO"', "panels = 3", "panels: is for the kind ablation, not curves"),
-        ('baseline = "PPO"', 'groups = [["PPO"]]', "groups: is for the kind table, not curves"),
+        (
+            'baseline = "PPO"',
+            'baseline = "PPO"\ngroups = [["PPO"]]',
+            "and so does baseline; choose",
+        ),
+        (
+            FIGURE,
+            'kind = "ablation"\ngroups = [["PPO"]]',
+            "groups: is for the kind curves or table,",
+        ),
         ('baseline = "PPO"', 'against_baseline = ["PPO(K)"]', "against_baseline: needs a focus"),
         (
             'baseline = "PPO"',
@@ -83,8 +92,10 @@ def test_options__compare_with_the_baseline_or_the_focus_or_inside_groups():
     ]
     focused = dataclasses.replace(read, focus="PPO(K)", against_baseline=("PPO 0.999",))
     assert focused.pairs[2:] == [("PPO 0.999", "PPO")]
-    groups = (("PPO(K)", "PPO"), ("PPO 0.999",))
-    assert dataclasses.replace(read, kind="table", groups=groups).pairs == [("PPO(K)", "PPO")]
+    groups = 'groups = [["PPO(K)", "PPO"], ["PPO 0.999"]]'
+    for kind in ("curves", "table"):
+        grouped = fake_runs.load(fake_runs.CURVES.replace(FIGURE, f'kind = "{kind}"\n{groups}'))
+        assert options.read(grouped).pairs == [("PPO(K)", "PPO")]
     assert options.read(sweep, "iqm").band == "iqm"
 
 

@@ -88,7 +88,7 @@ def test_checkpoint__names_the_segments_that_hold_its_replay(tmp_path):
     assert {segment.file(out / "checkpoints").name for segment in held} <= set(replay_files(out))
 
 
-def test_resumed_run__writes_only_what_is_new(tmp_path, monkeypatch):
+def test_resumed_run__writes_what_is_new_with_what_is_as_small(tmp_path, monkeypatch):
     out = tmp_path / "run"
     go(out, callbacks=[StopAt(144)])
     written, write = [], segments._write
@@ -99,7 +99,7 @@ def test_resumed_run__writes_only_what_is_new(tmp_path, monkeypatch):
 
     monkeypatch.setattr(segments, "_write", counted)
     go(out, callbacks=[StopAt(160)])
-    # With its neighbour of the same length, as a binary counter carries.
+    # As a binary counter carries.
     assert written == [(128, 160)]
 
 

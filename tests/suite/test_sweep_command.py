@@ -108,7 +108,7 @@ def test_what_cannot_be_run__is_one_line_on_stderr(house, pool, capsys, words, m
         ('kind = "curves"\nbaseline = "PPQ"', "unknown variant 'PPQ': did you mean 'PPO'"),
         ('kind = "ablation"', "key 'panels' is missing"),
         ('kind = "ablation"\npanels = 3', "panels: must be tables"),
-        ('kind = "curves"\ngroups = [["PPO"], ["TRPO"]]', "groups: is for the kind table"),
+        ('kind = "curves"\ngroups = ["PPO"]', "groups='PPO': must be a list of variants"),
     ],
 )
 def test_what_could_not_be_drawn__is_not_trained(house, pool, capsys, figure, message, more):

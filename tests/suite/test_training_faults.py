@@ -133,6 +133,13 @@ def test_steps_that_make_no_run__are_refused(tmp_path, steps, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("seed", [-1, 0.5, True, "0"])
+def test_seed_that_is_none__is_refused_before_anything_is_written(tmp_path, seed):
+    with pytest.raises(ValueError, match=f"seed={seed!r}: must be an integer >= 0"):
+        run(tmp_path / "run", seed=seed)
+    assert not (tmp_path / "run").exists()
+
+
 class Poisoned(mujoco.MujocoEnv):
     """Pays NaN from a certain step on, past its own checks."""
 

@@ -39,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as error:
         print(f"gammaprime: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        what = str(error) or "there is none left"
+        print(f"gammaprime: not enough memory: {what}; ask for smaller sizes", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\ngammaprime: interrupted; the same command starts it again", file=sys.stderr)
         return 130

@@ -22,7 +22,7 @@ SHARED = ("returns", "band", "last", "spread")
 COMPARED = ("baseline", "focus", "against_baseline")
 REQUIRED = {"curves": (), "ablation": ("panels",), "table": ()}
 OPTIONAL = {
-    "curves": (*SHARED, *COMPARED),
+    "curves": (*SHARED, *COMPARED, "groups"),
     "ablation": (*SHARED, *COMPARED),
     "table": (*SHARED, "groups"),
 }
@@ -52,8 +52,11 @@ class Options:
     against_baseline: tuple[str, ...]
     """Besides the focus, these are compared with the baseline."""
     panels: tuple[Panel, ...]
+    names: tuple[str, ...]
+    """Of all variants."""
     groups: tuple[tuple[str, ...], ...]
-    """Columns of a table that compete; the first of each is compared with its others."""
+    """Those that compete: the first of each is compared with its others.  A table has at least one;
+    without any, the baseline or the focus is what others are compared with."""
     last: int
     """A final return is over so many last evaluations."""
     spread: float
@@ -62,12 +65,11 @@ class Options:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Which variants are compared."""
-        if self.kind == "table":
+        if self.groups:
             return [(group[0], other) for group in self.groups for other in group[1:]]
-        (names,) = self.groups
         if self.focus is None:
-            return [(name, self.baseline) for name in names if name != self.baseline]
-        pairs = [(self.focus, name) for name in names if name != self.focus]
+            return [(name, self.baseline) for name in self.names if name != self.baseline]
+        pairs = [(self.focus, name) for name in self.names if name != self.focus]
         # Where other tasks left the baseline out, another stands for it.
         more = () if self.focus == self.baseline else self.against_baseline
         return pairs + [(name, self.baseline) for name in more if name != self.baseline]
@@ -89,7 +91,8 @@ def read(sweep: Sweep, band: str | None = None) -> Options:
             names.one("focus", table),
             _against_baseline(table, names),
             _panels(table["panels"], names) if kind == "ablation" else (),
-            _groups(table.get("groups", [list(names.known)]), names),
+            names.known,
+            _groups(table, names),
             check_count("last", table.get("last", 10)),
             _number("spread", table.get("spread", 0.5)),
         )
@@ -172,7 +175,13 @@ def _panel(table: Any, names: _Names) -> Panel:
     return Panel(str(table["label"]), tuple(v for v, name in pairs if name in kept), kept)
 
 
-def _groups(lists: Any, names: _Names) -> tuple[tuple[str, ...], ...]:
+def _groups(table: Mapping[str, Any], names: _Names) -> tuple[tuple[str, ...], ...]:
+    if "groups" not in table:
+        return (names.known,) if table["kind"] == "table" else ()
+    for key in COMPARED:
+        if key in table:
+            raise ValueError(f"groups: say who is compared, and so does {key}; choose one")
+    lists = table["groups"]
     if not isinstance(lists, list) or not lists:
         raise ValueError(f"groups={lists!r}: must be lists of variants, at least one")
     groups = [names.kept("groups", group) for group in lists]

@@ -1,12 +1,12 @@
 """A replay on disk: immutable files that each hold some of its transitions, in their order.
 
-    checkpoints/replay/000000400000-000000465536-<hash>.safetensors
+    checkpoints/replay/000000401408-000000405504-<hash>.safetensors
 
-A checkpoint names the segments it needs, with their hashes, and writes only those that are new.
-Small neighbours are put together like the digits of a binary counter: a new segment takes in the
-one before it while that is no longer than itself, up to `LARGEST` transitions.  So a checkpoint
-after every update, or one every 30 seconds for days, leaves a few dozen files, and a transition
-is written at most log2(`LARGEST` / new ones) + 1 times.  What is put together is read from memory.
+A checkpoint names the segments it needs, with their hashes, and writes only those that are new:
+`LARGEST` new transitions or more are written once.  Fewer are put together like the digits of a
+binary counter: a new segment takes in the one before it while that is no longer than itself, up to
+`LARGEST`.  So a checkpoint after every update leaves a few hundred files, and writes a transition
+at most log2(`LARGEST` / new ones) + 1 times.  What is put together is read from memory.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from gammaprime.suite.files import remove_leftovers, write_whole
 if TYPE_CHECKING:  # checkpoints are read where there is no JAX
     from gammaprime.train.replay import Replay
 
-LARGEST = 65_536
-"""Transitions: 17 MB of Ant-v4."""
+LARGEST = 4_096
+"""Transitions: 1 MB of Ant-v4."""
 REPLAY = "replay"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gammaprime import envs
 from gammaprime.acting import Actor
+from gammaprime.agents.checks import check_whole
 from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.suite.options import Agent, Protocol, agent_table, name_of, to_table
@@ -36,7 +37,8 @@ class Setup:
     def __init__(
         self, agent: Agent, task: Task, steps: float, seed: int, protocol: Protocol
     ) -> None:
-        self.agent, self.task, self.seed, self.protocol = agent, task, seed, protocol
+        self.agent, self.task, self.protocol = agent, task, protocol
+        self.seed = check_whole("seed", seed)
         self.steps = _whole(steps)
         if self.steps < agent.rollout_size:
             raise ValueError(

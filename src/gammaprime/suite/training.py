@@ -238,8 +238,8 @@ class Session:
         if self.path is not None and self.loop.done:
             # Killed between the last checkpoint and here, a run comes back to this line.
             folders.write_policy(self.path, self._policy())
-            segments.drop(self.path / folders.CHECKPOINTS)
             folders.finish(self.path, self.lines.seconds)
+            segments.drop(self.path / folders.CHECKPOINTS)
         return TrainingRun(
             self.path, self.loop.steps, self.loop.done, self._policy(), self.lines.rows
         )
