@@ -212,6 +212,11 @@ def test_taylor_weight__of_order_100_is_that_of_infinity_on_a_thousand_steps():
     np.testing.assert_array_equal(hundred, TaylorWeight(0.999, math.inf).weights(ages, 0.99))
 
 
+def test_taylor_weight__of_states_too_old_to_count_is_zero_and_no_nan():
+    weights = TaylorWeight(0.5, 0, normalise=True).weights(np.full((4, 2), 5_000), 0.5)
+    np.testing.assert_array_equal(weights, np.zeros((4, 2)))
+
+
 @pytest.mark.paper("x:self-normalised")
 def test_taylor_weight__normalised_has_mean_one_and_the_same_ratios():
     raw = TaylorWeight(0.999, 2).weights(STEPS, 0.99)

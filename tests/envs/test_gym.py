@@ -105,7 +105,21 @@ def test_discrete_actions__are_counted_from_zero(start, expected):
     for action in (0, 2):
         env.step([action])
     assert row.actions == expected
-    assert env.action == envs.Discrete(3)
+    assert env.action == envs.Discrete(3, start)
+
+
+def test_make__tells_what_gymnasium_cannot_make(monkeypatch):
+    with pytest.raises(ValueError, match=r"task='gymnasium:Nowhere-v0': .*Nowhere"):
+        envs.make("gymnasium:Nowhere-v0")
+    with pytest.raises(ValueError, match=r"makes a dict, no gymnasium\.Env"):
+        envs.make(dict)
+
+    def incomplete(*args, **options):
+        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed, run `pip install x`")
+
+    monkeypatch.setattr(gymnasium, "make", incomplete)
+    with pytest.raises(ImportError, match=r"task='CartPole-v1': Box2D is not installed, run"):
+        envs.make("CartPole-v1")
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0"])

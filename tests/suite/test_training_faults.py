@@ -12,11 +12,14 @@ import pytest
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
+import gymnasium
+
+from gammaprime.acting import Policy
 from gammaprime.envs import mujoco
 from gammaprime.suite import checkpoint
 from gammaprime.suite.files import from_json
 from gammaprime.suite.interrupts import Interrupted
-from gammaprime.suite.options import Upkeep
+from gammaprime.suite.options import Protocol, Upkeep
 from gammaprime.suite.training import Callback, train
 from gammaprime.train.rollout import BreakdownError
 from suite.failing_disk import Killed, failing_writes
@@ -138,6 +141,95 @@ def test_seed_that_is_none__is_refused_before_anything_is_written(tmp_path, seed
     with pytest.raises(ValueError, match=f"seed={seed!r}: must be an integer >= 0"):
         run(tmp_path / "run", seed=seed)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (42, "env_or_task=42: must be the name of a task"),
+        ([dict], "must be the name of a task"),
+        (dict, "makes a dict, no gymnasium.Env"),
+        (mujoco.MujocoEnv(TASK, 3), "env has 3 rows: must be num_envs=2 of the agent"),
+    ],
+)
+def test_what_cannot_be_trained_on__is_refused_before_anything_is_written(tmp_path, task, message):
+    with pytest.raises(ValueError, match=message):
+        train(AGENT, task, STEPS, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_checkpoint_of_another_version__is_refused_and_nothing_is_cut(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    with (out / "metrics.jsonl").open("ab") as file:
+        file.write(b"of an update after the checkpoint\n")
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    monkeypatch.setattr(type(AGENT), "init_optimiser", lambda self, params: np.zeros(3))
+    with pytest.raises(ValueError, match=r"checkpoints: .*differ in .*optimiser.*another version"):
+        run(out)
+    manifests = ("manifest.json",)
+    for file, content in before.items():
+        assert file.name in manifests or file.read_bytes() == content
+
+
+def test_run_on_an_object__tells_how_it_is_gone_on_with(tmp_path):
+    class Send(Callback):
+        def on_update(self, update):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    env = mujoco.MujocoEnv(TASK, 2, time_limit=20)
+    with pytest.raises(Interrupted, match=r"go on with: train\(\) with the same arguments, out='"):
+        train(AGENT, env, STEPS, out=tmp_path / "run", callbacks=[Send()], upkeep=EVERY_UPDATE)
+
+
+def test_error_of_a_callback__is_its_own_where_there_is_no_folder():
+    class Break(Callback):
+        def on_update(self, update):
+            raise OSError("the callback's own")
+
+    with pytest.raises(OSError, match=r"^the callback's own$"):
+        run(None, [Break()])
+
+
+class Endless(gymnasium.Env):
+    """No episode ends, and nothing cuts it."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2, start=5)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_evaluation_that_never_ends__is_given_up_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("gammaprime.train.evaluate.LONGEST", 50)
+    message = r"evaluation: an episode has not ended after 50 steps: give the task a time limit"
+    with pytest.raises(BreakdownError, match=message):
+        train(AGENT, Endless, STEPS, out=tmp_path / "run", upkeep=EVERY_UPDATE)
+    about = from_json(tmp_path / "run/breakdown/about.json")
+    assert about["step"] == 0
+    with np.load(tmp_path / "run/breakdown/arrays.npz", allow_pickle=False) as arrays:
+        assert "policy/weight_0" in arrays
+
+
+def test_choices__are_the_task_s_own_numbers(tmp_path):
+    out = tmp_path / "run"
+    made = train(AGENT, Endless, STEPS, out=out, protocol=Protocol(eval_every=0))
+    for policy in (made.policy, Policy.load(out)):
+        assert policy(np.zeros(1)) in (5, 6)
+        assert set(policy(np.zeros((64, 1)), np.random.default_rng(0))) == {5, 6}
+
+
+def test_finished_run_without_metrics__is_damaged(tmp_path):
+    out = tmp_path / "run"
+    run(out, steps=64)
+    (out / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: is empty, though this run is done"):
+        run(out, steps=64)
 
 
 class Poisoned(mujoco.MujocoEnv):

@@ -16,7 +16,7 @@ SMALL = {"num_envs": 2, "num_steps": 16, "hidden": (4,)}
 AGENTS = [
     PPO(**SMALL, epochs=2, minibatches=2, advantage=TaylorCritic(), weighting=TaylorWeight()),
     TRPO(**SMALL, normalise_obs=True, scale_rewards=True, critic=CriticFit(epochs=2)),
-    PG(**SMALL, critic=CriticFit(epochs=2)),
+    PG(**SMALL, critic=CriticFit(epochs=2, minibatches=2)),
 ]
 PLAIN = AGENTS[2]
 
@@ -45,6 +45,39 @@ def test_restored_loop__goes_on_bit_for_bit(agent):
         np.testing.assert_array_equal(x, other[name], strict=True)
 
 
+def test_generator__is_of_the_seed_and_the_rollout():
+    loop, other = make(PLAIN), make(PLAIN, seed=1)
+    asked = [(loop, 0), (loop, 0), (loop, 1), (other, 0)]
+    draws = [asker.generator(number).random() for asker, number in asked]
+    assert draws[0] == draws[1]
+    assert len(set(draws)) == 3
+
+
+def test_rollouts__are_each_learned_from_with_a_generator_of_their_own(monkeypatch):
+    seen = []
+    loop = make(PLAIN)
+    update = PG.update
+
+    def watched(self, state, policy, rollout, rng, remaining):
+        seen.append(rng.bit_generator.state["state"]["state"])
+        return update(self, state, policy, rollout, rng, remaining)
+
+    monkeypatch.setattr(PG, "update", watched)
+    for _ in range(3):
+        loop.advance()
+    assert len(set(seen)) == 3
+
+
+def test_new_episodes__begin_with_no_return():
+    scaled = replace(PLAIN, scale_rewards=True)
+    first, second = make(scaled), make(scaled)
+    first.state = first.state._replace(running_return=np.ones(2))
+    second.env.exact_resume = False
+    second.restore(first.snapshot())
+    np.testing.assert_array_equal(second.state.running_return, [0.0, 0.0])
+    np.testing.assert_array_equal(second.returns.sums, np.zeros((3, 2)))
+
+
 def test_loop__ends_after_its_steps_and_anneals_to_its_end():
     loop = make(PLAIN, steps=70)
     counts = []
@@ -61,7 +94,7 @@ def test_seed__decides_everything():
 
 def test_checkpoint_of_another_agent__is_refused():
     taken = make(PLAIN).snapshot()
-    with pytest.raises(ValueError, match="another configuration"):
+    with pytest.raises(ValueError, match="checkpoint and agent differ in"):
         make(PLAIN, continuous=False).restore(taken)
     with pytest.raises(ValueError, match=r"checkpoint holds .* must be float32\(7, 5\)"):
         make(replace(PLAIN, hidden=(5,))).restore(taken)

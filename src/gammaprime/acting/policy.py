@@ -26,12 +26,13 @@ KINDS = {"noisy": NoisyActor, "squashed": SquashedActor}
 class Policy:
     """A trained policy: observations in, actions out, clipped to their bounds.
 
-    ``low`` and ``high`` are None where actions are discrete.
+    ``low`` and ``high`` are None where actions are discrete: the integers from ``start`` on.
     """
 
     actor: LearnedActor
     low: np.ndarray | None
     high: np.ndarray | None
+    start: int = 0
 
     @classmethod
     def load(cls, run: str | Path) -> Policy:
@@ -56,7 +57,7 @@ class Policy:
         actor, activation = kind.from_arrays(arrays), str(arrays["activation"])
         if not actor.network or activation not in ACTIVATIONS:
             raise ValueError(f"{len(actor.network)} layers with activation {activation!r}")
-        return cls(actor, arrays.get("low"), arrays.get("high"))
+        return cls(actor, arrays.get("low"), arrays.get("high"), int(arrays.get("start", 0)))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """All of the policy as named arrays, none of which needs pickling."""
@@ -65,6 +66,8 @@ class Policy:
             if isinstance(self.actor, actors):
                 arrays = {"format": np.array(2), "kind": np.array(kind)}
         arrays |= self.actor.to_arrays()
+        if self.start:
+            arrays["start"] = np.array(self.start)
         bounds = {"low": self.low, "high": self.high}
         return arrays | {name: np.asarray(x) for name, x in bounds.items() if x is not None}
 
@@ -81,6 +84,5 @@ class Policy:
             )
         batch = obs.reshape(-1, num_inputs)
         action = self.actor(batch) if rng is None else self.actor.sample(batch, rng)
-        if self.low is not None:
-            action = np.clip(action, self.low, self.high)
+        action = action + self.start if self.low is None else action.clip(self.low, self.high)
         return action[0] if obs.ndim == 1 else action

@@ -259,7 +259,8 @@ class TaylorWeight:
         """On the host, in float64, so that no age is too old.  Shapes: (T, N) -> (T, N)."""
         ages = 2 ** int(step.max()).bit_length()
         weights = _weight_curve(gamma, self.gamma_prime, self.order, ages)[step]
-        if self.normalise:
+        # Where all are too old to count, there is no mean to divide by.
+        if self.normalise and weights.any():
             weights = weights / weights.mean()
         return weights.astype(np.float32)
 

@@ -8,7 +8,7 @@ written to again, so a rollout may keep it without copying.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,11 +30,13 @@ class Box(NamedTuple):
 
 
 class Discrete(NamedTuple):
-    """The integers 0, 1, ..., n − 1."""
+    """The integers 0, 1, ..., n − 1, which a task may know as ``start``, ``start`` + 1, ..."""
 
     n: int
+    start: int = 0
 
 
+@runtime_checkable
 class VecEnv(Protocol):
     """N environments behind one ``step``."""
 

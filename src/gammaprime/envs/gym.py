@@ -51,7 +51,7 @@ class GymEnv:
     ) -> None:
         self.num_envs = len(constructors)
         self._constructors = list(constructors)
-        self._envs = [constructor() for constructor in constructors]
+        self._envs = [_made_by(constructor) for constructor in constructors]
         limit = _registered_limit(self._envs[0]) if time_limit is None else time_limit
         self._ages = Ages(self.num_envs, limit, stagger)
         self.time_limit = limit
@@ -104,8 +104,7 @@ class GymEnv:
 
     def _native(self, action: NDArray[np.generic]) -> Sequence[Any]:
         if isinstance(self.action, Discrete):
-            # A Gymnasium Discrete may count from another number than 0.
-            return (action + int(self._envs[0].action_space.start)).tolist()
+            return (action + self.action.start).tolist()
         return list(action)
 
     def _empty(self) -> NDArray[np.generic]:
@@ -161,7 +160,7 @@ def observation_space(space: Any) -> Box:
 def action_space(space: Any) -> Box | Discrete:
     """The description of a Gymnasium action space, if it is a vector or a choice."""
     if isinstance(space, gymnasium.spaces.Discrete):
-        return Discrete(int(space.n))
+        return Discrete(int(space.n), int(space.start))
     is_vector = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1
     if is_vector and np.issubdtype(space.dtype, np.floating):
         return Box(space.shape, np.dtype(np.float32), space.low, space.high)
@@ -176,9 +175,21 @@ def registered(task: str, time_limit: int | None) -> Constructor:
 
     def construct() -> gymnasium.Env[Any, Any]:
         # Gymnasium's checker looks at every step and warns about what the contract allows.
-        return gymnasium.make(task, max_episode_steps=time_limit, disable_env_checker=True)
+        try:
+            return gymnasium.make(task, max_episode_steps=time_limit, disable_env_checker=True)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise ImportError(f"task={task!r}: {error}") from error
+        except gymnasium.error.Error as error:
+            raise ValueError(f"task={task!r}: {error}") from error
 
     return construct
+
+
+def _made_by(constructor: Constructor) -> gymnasium.Env[Any, Any]:
+    env = constructor()
+    if not is_environment(env):
+        raise ValueError(f"task={constructor!r}: makes a {type(env).__name__}, no gymnasium.Env")
+    return env
 
 
 def is_environment(task: Any) -> bool:

@@ -26,7 +26,7 @@ def examine() -> list[tuple[str, str]]:
         ("processor", f"{store.cpu_model()}, {machine.num_cores()} cores for this process"),
         ("threads", f"a run uses one, whatever {_threads()}"),
         ("MuJoCo", machine.mujoco_build() or "not installed"),
-        ("disk", f"{free:.1f} GB free here; a run of a million steps needs about 2 MB"),
+        ("disk", f"{free:.1f} GB free here; a million steps need 2 MB, with a replay 200 MB more"),
         ("cache", _cache()),
     ]
     rendering = video.probe_rendering() if "mujoco" in versions else "needs MuJoCo"

@@ -15,6 +15,7 @@ from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.suite.options import Agent, Protocol, agent_table, name_of, to_table
 from gammaprime.train.evaluate import evaluate
+from gammaprime.train.loop import check_rows
 from gammaprime.train.off_policy_loop import continuous_actions
 from gammaprime.train.replay import Replay
 from gammaprime.train.rollout import Episode
@@ -48,6 +49,7 @@ class Setup:
         self._judge: VecEnv | None = None
         self._can_make = isinstance(task, str) or callable(task)
         self.env = self._make(agent.num_envs, protocol.stagger) if self._can_make else self._given()
+        check_rows(self.env, agent.num_envs)
         if isinstance(agent, OffPolicy):
             continuous_actions(self.env)
         if not self._can_make:
@@ -67,7 +69,14 @@ class Setup:
                 "protocol: time_limit, time_feature and eval_every need a task or a constructor, "
                 "not an environment that was already made"
             )
-        return envs.make(self.task) if is_environment(self.task) else self.task
+        if is_environment(self.task):
+            return envs.make(self.task)
+        if not isinstance(self.task, VecEnv):
+            raise ValueError(
+                f"env_or_task={self.task!r}: must be the name of a task, a Gymnasium environment, "
+                "a constructor of one, or what gammaprime.envs.make gives"
+            )
+        return self.task
 
     def _make(self, num_envs: int, stagger: bool) -> VecEnv:
         return envs.make(

@@ -24,6 +24,7 @@ from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box
 from gammaprime.suite import checkpoint, folders, machine, segments
 from gammaprime.suite.interrupts import Interrupted, Interrupts
+from gammaprime.suite.last_words import LastWords
 from gammaprime.suite.metrics import (
     METRICS,
     Board,
@@ -39,7 +40,7 @@ from gammaprime.suite.setup import Setup, Task
 from gammaprime.suite.threads import start_jax
 from gammaprime.train.loop import Loop, OnPolicyLoop
 from gammaprime.train.off_policy_loop import OffPolicyLoop
-from gammaprime.train.rollout import BreakdownError
+from gammaprime.train.rollout import BreakdownError, Episode
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,8 @@ def resume(
 def finished(path: Path) -> TrainingRun:
     """A run that is done, as it was stored."""
     rows = read_rows(path / METRICS)
+    if not rows:
+        raise ValueError(f"{path / METRICS}: is empty, though this run is done")
     return TrainingRun(path, rows[-1]["time/total_timesteps"], True, Policy.load(path), rows)
 
 
@@ -152,6 +155,7 @@ class Session:
 
     def __init__(self, setup: Setup, path: Path | None, upkeep: Upkeep) -> None:
         self.setup, self.path, self.upkeep = setup, path, upkeep
+        self._words = None if path is None else LastWords(setup, path)
         self.loop = make_loop(setup)
         self.segments: tuple[segments.Segment, ...] = ()
         self.recent = Recent()
@@ -165,12 +169,18 @@ class Session:
         saved = checkpoint.load(folder)
         if saved is None:
             return Lines(self.path)
+        try:
+            self.loop.restore(saved.arrays)
+            self.recent.restore(saved.arrays)
+            if isinstance(self.loop, OffPolicyLoop) and not self.loop.done:
+                segments.restore(folder, saved.segments, self.loop.replay)
+                self.segments = saved.segments
+        except ValueError as error:
+            raise ValueError(
+                f"{folder}: {error}; if another version of gammaprime wrote it (manifest.json says "
+                "which), go on with that one, or begin anew in another folder"
+            ) from error
         lines = Lines.reopen(self.path, saved.metrics_bytes)
-        self.loop.restore(saved.arrays)
-        self.recent.restore(saved.arrays)
-        if isinstance(self.loop, OffPolicyLoop) and not self.loop.done:
-            segments.restore(folder, saved.segments, self.loop.replay)
-            self.segments = saved.segments
         checkpoint.set_aside(folder, saved.step)
         return lines
 
@@ -184,9 +194,11 @@ class Session:
                     stopped = not _tell(callbacks, update)
                     self._save(now=stopped or self.loop.done or interrupts.asked is not None)
                     if interrupts.asked is not None and not self.loop.done:
-                        raise Interrupted(interrupts.asked, self._farewell())
+                        raise Interrupted(interrupts.asked, self._words.stopped(self.loop.steps))
             except OSError as error:
-                raise self._explain(error) from error
+                if self._words is None:
+                    raise
+                raise self._words.failed(error, self._saved_step) from error
             finally:
                 self._close()
             return self._end()
@@ -200,7 +212,7 @@ class Session:
             raise self._keep(broken, before) from broken
         row = training_row(progress, self.recent.add(progress.episodes))
         if self.setup.is_due(before, loop.steps, loop.done):
-            row |= evaluation_row(self.setup.evaluate(loop.actor(), loop.steps))
+            row |= evaluation_row(self._evaluate(before))
         for callback in callbacks:
             callback.before_writing()
         clock = self.lines.append(row, time.monotonic() - started)
@@ -208,6 +220,14 @@ class Session:
             self._board = self._board or Board(self.path, before)
             self._board.write(row | clock, loop.steps)
         return Update(loop.steps, loop.total_steps, row, clock)
+
+    def _evaluate(self, before: int) -> list[Episode]:
+        loop = self.loop
+        try:
+            return self.setup.evaluate(loop.actor(), loop.steps)
+        except ValueError as error:
+            policy = {f"policy/{name}": x for name, x in self._policy().to_arrays().items()}
+            raise self._keep(BreakdownError(f"evaluation: {error}", policy), before) from error
 
     def _save(self, now: bool) -> None:
         """A checkpoint and the policy, when it is time."""
@@ -231,8 +251,9 @@ class Session:
 
     def _policy(self) -> Policy:
         space = self.loop.env.action
-        low, high = (space.low, space.high) if isinstance(space, Box) else (None, None)
-        return Policy(self.loop.actor(), low, high)
+        if isinstance(space, Box):
+            return Policy(self.loop.actor(), space.low, space.high)
+        return Policy(self.loop.actor(), None, None, space.start)
 
     def _end(self) -> TrainingRun:
         if self.path is not None and self.loop.done:
@@ -250,33 +271,9 @@ class Session:
             self._board.close()
 
     def _keep(self, broken: BreakdownError, steps: int) -> BreakdownError:
-        """The same breakdown, told with where to look and how to see it again."""
-        if self.path is None:
+        if self._words is None:
             return broken
-        about = {"message": str(broken), "step": steps, "config": self.setup.config}
-        folder = folders.write_breakdown(self.path, about, broken.arrays)
-        saved = f"step {self._saved_step}" if self._saved_step else "the start"
-        message = (
-            f"{broken} (update {steps // self.loop.agent.rollout_size + 1}, after {steps} steps); "
-            f"what it broke on is in {folder}; from {saved} it happens again with: "
-            f"gammaprime resume {self.path}"
-        )
-        return BreakdownError(message, broken.arrays)
-
-    def _farewell(self) -> str:
-        exact = self.setup.env.exact_resume
-        return (
-            f"stopped and saved at step {self.loop.steps} of {self.setup.steps}; "
-            f"go on with: gammaprime resume {self.path}"
-            f"{'' if exact else ' (in new episodes: those of this task cannot be saved)'}"
-        )
-
-    def _explain(self, error: OSError) -> OSError:
-        """What failed, and that nothing but the time since the last checkpoint is lost."""
-        saved = f"the checkpoint at step {self._saved_step}" if self._saved_step else "the folder"
-        return OSError(
-            f"{error}; {saved} is whole; when this is mended: gammaprime resume {self.path}"
-        )
+        return self._words.broken(broken, steps, self._saved_step)
 
 
 def _tell(callbacks: Sequence[Callback], update: Update) -> bool:

@@ -8,6 +8,9 @@ from gammaprime.acting import Actor
 from gammaprime.envs.contract import VecEnv
 from gammaprime.train.rollout import Episode, Returns, within_bounds
 
+LONGEST = 100_000
+"""Steps of an episode that nothing cuts, after which it is given up."""
+
 
 def evaluate(
     actor: Actor,
@@ -34,6 +37,10 @@ def evaluate(
     obs = env.reset(seed)
     now = 0
     while (counts < wanted).any():
+        if env.time_limit is None and int(env.age.max()) >= LONGEST:
+            raise ValueError(
+                f"an episode has not ended after {LONGEST} steps: give the task a time limit"
+            )
         action = actor(obs) if rng is None else actor.sample(obs, rng)
         seen = env.step(within_bounds(env, action))
         ended = seen.terminated | seen.truncated

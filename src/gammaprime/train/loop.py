@@ -57,10 +57,7 @@ class Loop(ABC):
             raise ValueError(
                 f"steps={total_steps!r}: must be at least one rollout, {agent.rollout_size}"
             )
-        if env.num_envs != agent.num_envs:
-            raise ValueError(
-                f"env has {env.num_envs} rows: must be num_envs={agent.num_envs} of the agent"
-            )
+        check_rows(env, agent.num_envs)
         self.agent, self.env = agent, env
         self.num_rollouts = total_steps // agent.rollout_size
         env_seed, act_seed, self.init_seed, self.learn_seed = (
@@ -143,6 +140,12 @@ class Loop(ABC):
         self.rng = unpack_generator(take_part(snapshot, "rng")["words"][0])
 
 
+def check_rows(env: VecEnv, num_envs: int) -> None:
+    """An agent learns from as many rows as it says."""
+    if env.num_envs != num_envs:
+        raise ValueError(f"env has {env.num_envs} rows: must be num_envs={num_envs} of the agent")
+
+
 def policy_for(env: VecEnv, initial_log_std: float) -> Policy:
     """The policy that this environment's actions ask for."""
     if isinstance(env.action, Box):
@@ -166,6 +169,12 @@ class OnPolicyLoop(Loop):
     @property
     def steps(self) -> int:
         return self.state.num_updates * self.agent.rollout_size
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        super().restore(snapshot)
+        if not self.env.exact_resume:
+            start = np.zeros_like(self.state.running_return)
+            self.state = self.state._replace(running_return=start)
 
     def explore(self) -> Actor:
         return self.actor()

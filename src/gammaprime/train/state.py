@@ -27,7 +27,7 @@ def put_leaves(tree: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
     names = [jax.tree_util.keystr(path) for path, _ in leaves]
     if set(names) != set(arrays):
         odd = sorted(set(names) ^ set(arrays))
-        raise ValueError(f"checkpoint and agent differ in {odd[0]!r}: another configuration")
+        raise ValueError(f"checkpoint and agent differ in {odd[0]!r}")
     put = []
     for name, (_, leaf) in zip(names, leaves, strict=True):
         old, new = np.asarray(leaf), arrays[name]
