@@ -45,18 +45,16 @@ class Options:
     returns: str
     """Judged by the episodes of training, or by evaluations."""
     band: str
-    baseline: str
-    """Measures the others; the first variant unless named."""
+    baseline: str | None
+    """Measures the others; the first variant unless named, None where groups compete: the first of
+    each is compared with its others."""
     focus: str | None
     """Compared with each other variant, if named; else each other is with the baseline."""
     against_baseline: tuple[str, ...]
     """Besides the focus, these are compared with the baseline."""
     panels: tuple[Panel, ...]
-    names: tuple[str, ...]
-    """Of all variants."""
     groups: tuple[tuple[str, ...], ...]
-    """Those that compete: the first of each is compared with its others.  A table has at least one;
-    without any, the baseline or the focus is what others are compared with."""
+    """Variants that stand side by side: all, or those that compete by the spec."""
     last: int
     """A final return is over so many last evaluations."""
     spread: float
@@ -65,11 +63,12 @@ class Options:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Which variants are compared."""
-        if self.groups:
+        if self.baseline is None:
             return [(group[0], other) for group in self.groups for other in group[1:]]
+        (names,) = self.groups
         if self.focus is None:
-            return [(name, self.baseline) for name in self.names if name != self.baseline]
-        pairs = [(self.focus, name) for name in self.names if name != self.focus]
+            return [(name, self.baseline) for name in names if name != self.baseline]
+        pairs = [(self.focus, name) for name in names if name != self.focus]
         # Where other tasks left the baseline out, another stands for it.
         more = () if self.focus == self.baseline else self.against_baseline
         return pairs + [(name, self.baseline) for name in more if name != self.baseline]
@@ -87,12 +86,11 @@ def read(sweep: Sweep, band: str | None = None) -> Options:
             kind,
             _one_of("returns", table.get("returns", "training"), RETURNS),
             _one_of("band", band or table.get("band", "median_std"), BANDS),
-            names.one("baseline", table) or names.known[0],
+            None if _compete(table) else names.one("baseline", table) or names.known[0],
             names.one("focus", table),
             _against_baseline(table, names),
             _panels(table["panels"], names) if kind == "ablation" else (),
-            names.known,
-            _groups(table, names),
+            _groups(table.get("groups", [list(names.known)]), names),
             check_count("last", table.get("last", 10)),
             _number("spread", table.get("spread", 0.5)),
         )
@@ -175,13 +173,15 @@ def _panel(table: Any, names: _Names) -> Panel:
     return Panel(str(table["label"]), tuple(v for v, name in pairs if name in kept), kept)
 
 
-def _groups(table: Mapping[str, Any], names: _Names) -> tuple[tuple[str, ...], ...]:
-    if "groups" not in table:
-        return (names.known,) if table["kind"] == "table" else ()
+def _compete(table: Mapping[str, Any]) -> bool:
+    """Whether variants are compared inside their groups."""
     for key in COMPARED:
-        if key in table:
+        if key in table and "groups" in table:
             raise ValueError(f"groups: say who is compared, and so does {key}; choose one")
-    lists = table["groups"]
+    return table["kind"] == "table" or "groups" in table
+
+
+def _groups(lists: Any, names: _Names) -> tuple[tuple[str, ...], ...]:
     if not isinstance(lists, list) or not lists:
         raise ValueError(f"groups={lists!r}: must be lists of variants, at least one")
     groups = [names.kept("groups", group) for group in lists]
