@@ -9,7 +9,14 @@ from scipy.special import log_softmax
 
 from gammaprime.acting import Actor, Standardiser
 from gammaprime.agents.on_policy import evaluate_policy, network_inputs
-from gammaprime.nets import Categorical, Distribution, Gaussian, PolicyParams, init_network
+from gammaprime.nets import (
+    Categorical,
+    Distribution,
+    Gaussian,
+    PolicyParams,
+    init_network,
+    multiply,
+)
 
 MEAN, STD = np.array([[0.3, -1.0], [2.0, 0.0]]), np.array([0.5, 1.7])
 LOGITS = np.array([[0.1, -2.0, 1.0], [3.0, 0.0, 0.0]])
@@ -113,3 +120,20 @@ def test_policies__are_values(policy):
     params = policy.init(jax.random.key(0), (3,))
     assert isinstance(params, PolicyParams)
     assert hash(policy) == hash(type(policy)(**vars(policy)))
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 5, 8])
+def test_multiply__has_the_gradients_of_the_product(outputs, rng):
+    """By both arguments, and their derivatives along a direction, which TRPO's products take."""
+    draw = [(7, 5), (5, outputs), (7, outputs)]
+    x, weight, target = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in draw)
+
+    def slopes(product):
+        def loss(x, weight):
+            return jnp.sum((jnp.tanh(product(x, weight)) - target) ** 2)
+
+        return jax.jvp(jax.grad(loss, argnums=(0, 1)), (x, weight), (x, 2.0 * weight))
+
+    expected = jax.tree.leaves(slopes(jnp.matmul))
+    for found, known in zip(jax.tree.leaves(slopes(multiply)), expected, strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-5, atol=1e-5)

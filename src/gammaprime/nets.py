@@ -51,6 +51,33 @@ def init_uniform(key: Array, sizes: tuple[int, ...]) -> Network:
     return tuple(network)
 
 
+@jax.custom_vjp
+def multiply(x: Array, weight: Array) -> Array:
+    """xW, for layers whose gradients are to be quick on a CPU.
+
+    The gradient xᵀg of a layer of few outputs is computed as (gᵀx)ᵀ: the same sums, which XLA adds
+    up along the long side instead of the short one, in a third of the time.
+
+    Shapes: (..., inputs), (inputs, outputs) -> (..., outputs); gradients where x is (B, inputs).
+    """
+    return x @ weight
+
+
+def _multiply_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
+    return x @ weight, (x, weight)
+
+
+def _multiply_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    x, weight = saved
+    inputs, outputs = weight.shape
+    # Without the barrier XLA takes both transpositions for none.
+    weight_slope = jax.lax.optimization_barrier(slope.T @ x).T if outputs < inputs else x.T @ slope
+    return slope @ weight.T, weight_slope
+
+
+multiply.defvjp(_multiply_forward, _multiply_backward)
+
+
 class PolicyParams(NamedTuple):
     """A network, and for a Gaussian one log standard deviation for each action."""
 

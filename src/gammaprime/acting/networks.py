@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,19 +21,24 @@ class Layer(NamedTuple):
 Network: TypeAlias = tuple[Layer, ...]
 
 
-def apply_network(network: Network, x: Array, activation: Callable[[Array], Array]) -> Array:
+def apply_network(
+    network: Network,
+    x: Array,
+    activation: Callable[[Array], Array],
+    multiply: Callable[[Array, Array], Array] = operator.matmul,
+) -> Array:
     """The network's output, without an activation after its last layer; JAX or NumPy arrays.
 
     Shapes: (..., inputs) -> (..., outputs).
     """
     *hidden, last = network
     for layer in hidden:
-        x = activation(_apply_layer(layer, x))
-    return _apply_layer(last, x)
+        x = activation(_apply_layer(layer, x, multiply))
+    return _apply_layer(last, x, multiply)
 
 
-def _apply_layer(layer: Layer, x: Array) -> Array:
-    x = x @ layer.weight
+def _apply_layer(layer: Layer, x: Array, multiply: Callable[[Array, Array], Array]) -> Array:
+    x = multiply(x, layer.weight)
     x += layer.bias  # in place with NumPy, where a new array takes longer than the sum
     return x
 

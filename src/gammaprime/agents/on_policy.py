@@ -20,7 +20,7 @@ from gammaprime.acting import Actor, Network, Standardiser, apply_network
 from gammaprime.agents.checks import check_positive, check_sizes
 from gammaprime.agents.experience import Experience
 from gammaprime.agents.slots import GAE, Advantage, Uniform, Weighting, check_slots
-from gammaprime.nets import Distribution, Policy, PolicyParams, init_network
+from gammaprime.nets import Distribution, Policy, PolicyParams, init_network, multiply
 from gammaprime.statistics import Statistics, discounted_returns, update_statistics
 from gammaprime.types import Trajectory, check_count, check_discount, check_fraction
 
@@ -140,7 +140,7 @@ class OnPolicy(ABC):
 
     def actor(self, state: State) -> Actor:
         """The policy as NumPy arrays, to act with until the next update."""
-        network, log_std = jax.device_get(state.params.policy)
+        network, log_std = jax.tree.map(np.asarray, state.params.policy)
         return Actor(network, log_std, self.standardiser(state), "tanh")
 
     def standardiser(self, state: State) -> Standardiser | None:
@@ -264,12 +264,12 @@ def network_inputs(obs: Array, standardise: Standardiser | None) -> Array:
 
 def evaluate_policy(params: PolicyParams, obs: Array) -> Distribution:
     """What the policy says of observations.  Shapes: (..., O) -> (..., A)."""
-    return Distribution(apply_network(params.network, obs, jnp.tanh), params.log_std)
+    return Distribution(apply_network(params.network, obs, jnp.tanh, multiply), params.log_std)
 
 
 def evaluate_critic(critic: Network, obs: Array) -> Array:
     """Shapes: (..., O) -> (..., H)."""
-    return apply_network(critic, obs, jnp.tanh)
+    return apply_network(critic, obs, jnp.tanh, multiply)
 
 
 def explained_variance(value: Array, target: Array) -> Array:

@@ -70,6 +70,8 @@ class MujocoEnv:
         self.time_limit = self._ages.time_limit
         self.seeds: list[int] = []
         self.model = mujoco.MjModel.from_xml_path(str(_ASSETS / self._task.model_file))
+        # To sort out geoms that are far apart takes longer than to test them all: they are few.
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE
         self.data = [mujoco.MjData(self.model) for _ in range(num_envs)]
         self._view()
         low, high = self.model.actuator_ctrlrange.astype(np.float32).T
@@ -124,7 +126,8 @@ class MujocoEnv:
 
     def _advance_physics(self, action: NDArray[np.generic]) -> None:
         model, frame_skip, mj_step = self.model, self._task.frame_skip, mujoco.mj_step
-        for data, control, row in zip(self.data, self._controls, action, strict=True):
+        controls = action.astype(np.float64)
+        for data, control, row in zip(self.data, self._controls, controls, strict=True):
             control[:] = row
             mj_step(model, data, frame_skip)
         if self._task.needs_contact_forces:
