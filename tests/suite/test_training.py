@@ -150,7 +150,8 @@ def test_policy__acts_as_the_trained_one_and_within_bounds(undisturbed):
     policy = Policy.load(undisturbed.path)
     obs = np.random.default_rng(0).normal(size=(5, 11)) * 10
     np.testing.assert_array_equal(policy(obs), undisturbed.policy(obs))
-    np.testing.assert_array_equal(policy(obs)[2], policy(obs[2]))
+    # A product of one row may round otherwise than that of five.
+    np.testing.assert_allclose(policy(obs)[2], policy(obs[2]), rtol=1e-5)
     wild = Policy(replace_log_std(policy.actor, 5.0), policy.low, policy.high)
     drawn = wild(obs, np.random.default_rng(0))
     assert drawn.min() == -1.0
