@@ -32,7 +32,7 @@ class Actor:
         x = network_inputs(obs)
         if self.standardise is not None:
             x = self.standardise(x)
-        # np.dot: with arrays this small @ takes longer to begin than to compute.
+        # np.dot begins sooner than @, which arrays this small feel.
         return apply_network(self.network, x, ACTIVATIONS[self.activation], np.dot)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
