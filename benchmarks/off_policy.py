@@ -15,7 +15,7 @@ from benchmarks.harness import Contender, Contest, Limit, Run
 
 if TYPE_CHECKING:
     from gammaprime.agents.off_policy import OffPolicy
-    from gammaprime.train.off_policy_loop import OffPolicyLoop
+    from gammaprime.loops.off_policy_loop import OffPolicyLoop
 
 TASK = "HalfCheetah-v4"
 BURST = 50
@@ -44,7 +44,7 @@ OF_ALGORITHM: dict[str, dict[str, Any]] = {"TD3": {}, "SAC": {"ent_coef": 0.2}}
 def make_loop(agent: OffPolicy) -> OffPolicyLoop:
     """A run as `gammaprime train` sets it up, without evaluations and files, that has begun."""
     from gammaprime import envs
-    from gammaprime.train.off_policy_loop import OffPolicyLoop
+    from gammaprime.loops.off_policy_loop import OffPolicyLoop
 
     loop = OffPolicyLoop(agent, envs.make(TASK, 1), 1_000_000, seed=0, gamma_prime=0.999)
     while loop.steps < WARM_STEPS:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gammaprime.agents import PPO
     from gammaprime.envs import Transition, VecEnv
-    from gammaprime.train.loop import OnPolicyLoop
+    from gammaprime.loops.loop import OnPolicyLoop
 
 BATCH = 2048
 GAMMA_PRIME = 0.999
@@ -47,7 +47,7 @@ def make_loop(
 ) -> OnPolicyLoop:
     """A run as `gammaprime train` sets it up, without evaluations and files, somewhat trained."""
     from gammaprime import envs
-    from gammaprime.train.loop import OnPolicyLoop
+    from gammaprime.loops.loop import OnPolicyLoop
 
     env = envs.make(task, agent.num_envs, stagger=True)
     env = env if seen_as is None else seen_as(env)

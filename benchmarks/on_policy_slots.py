@@ -85,7 +85,7 @@ def measure_slots(num_envs: int) -> Callable[[], dict[str, float]]:
 def make_updates(num_envs: int) -> dict[str, Run]:
     """Every agent's update from the same state on the same rollout, as the loop calls it."""
     from gammaprime import agents
-    from gammaprime.train.rollout import collect
+    from gammaprime.loops.rollout import collect
 
     plain = make_agent(num_envs)
     loop = make_loop(plain, TASK, WARM_ROLLOUTS)

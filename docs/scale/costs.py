@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gammaprime.suite import options, spec
-from gammaprime.suite.estimate import Kind, kind_of_run
-from gammaprime.suite.schedule import Job, plan
-from gammaprime.suite.sweep import Sweep
+from gammaprime.runs import options
+from gammaprime.sweeps import spec
+from gammaprime.sweeps.estimate import Kind, kind_of_run
+from gammaprime.sweeps.schedule import Job, plan
+from gammaprime.sweeps.sweep import Sweep
 
 NOWHERE = Path("/nonexistent")
 """Runs are planned, not looked for."""

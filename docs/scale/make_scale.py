@@ -30,8 +30,8 @@ from costs import (
     wall_clock,
 )
 
-from gammaprime.suite.estimate import kind_of_run
-from gammaprime.suite.schedule import Job
+from gammaprime.sweeps.estimate import kind_of_run
+from gammaprime.sweeps.schedule import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/scale.md"

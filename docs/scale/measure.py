@@ -37,14 +37,15 @@ from costs import (
 
 from gammaprime.agents import PPO
 from gammaprime.agents.off_policy import OffPolicy
-from gammaprime.suite import estimate, machine, store, threads
-from gammaprime.suite.files import write_whole
-from gammaprime.suite.options import Protocol, agent_from, from_table
-from gammaprime.suite.schedule import Job
-from gammaprime.suite.setup import Setup
-from gammaprime.suite.sweep import Planned
-from gammaprime.suite.training import make_loop
-from gammaprime.train.loop import Loop
+from gammaprime.loops.loop import Loop
+from gammaprime.runs import machine, store, threads
+from gammaprime.runs.files import write_whole
+from gammaprime.runs.options import Protocol, agent_from, from_table
+from gammaprime.runs.setup import Setup
+from gammaprime.runs.training import make_loop
+from gammaprime.sweeps import estimate
+from gammaprime.sweeps.schedule import Job
+from gammaprime.sweeps.sweep import Planned
 
 HERE = Path(__file__).resolve().parent
 PUBLISHED = HERE.parents[1] / "results/published/runs"

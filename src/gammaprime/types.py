@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 Order = int | float
@@ -122,3 +124,11 @@ def _as_float(name: str, value: float) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={value!r}: must be a real number") from None
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> str:
+    """The message for a name that does not exist: the nearest one, or else all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names)}"
+    return f"unknown {what} {name!r}: {hint}"

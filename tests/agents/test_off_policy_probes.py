@@ -9,7 +9,7 @@ from gammaprime.agents import SAC, TD3, FixedEntropy
 from gammaprime.agents.off_policy import evaluate_critics
 from gammaprime.envs import probes
 from gammaprime.envs.finite import FiniteEnv
-from gammaprime.train.off_policy_loop import OffPolicyLoop
+from gammaprime.loops.off_policy_loop import OffPolicyLoop
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

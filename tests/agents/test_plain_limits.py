@@ -19,8 +19,8 @@ from gammaprime.agents import (
 )
 from gammaprime.agents.slots import TDDelta
 from gammaprime.envs.probes import discount_chain
+from gammaprime.loops.loop import OnPolicyLoop
 from gammaprime.nets import Gaussian
-from gammaprime.train.loop import OnPolicyLoop
 
 SMALL = {"num_envs": 4, "num_steps": 16, "hidden": (8,), "gamma": 0.9}
 FIT = CriticFit(epochs=2, minibatches=2)

@@ -23,7 +23,7 @@ from gammaprime.agents import (
 from gammaprime.agents.on_policy import evaluate_critic
 from gammaprime.envs import probes
 from gammaprime.estimators import update_weights
-from gammaprime.train.loop import OnPolicyLoop
+from gammaprime.loops.loop import OnPolicyLoop
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

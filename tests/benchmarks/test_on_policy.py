@@ -137,7 +137,7 @@ def test_measure_slots__reports_every_quantity_that_has_a_limit(monkeypatch):
 
 
 def test_train_command__is_one_rollout_without_evaluation(tmp_path):
-    from gammaprime.suite.command import parse
+    from gammaprime.cli.command import parse
 
     script, verb, *words = on_policy.train_command(tmp_path)
     agent, asked = parse(words)

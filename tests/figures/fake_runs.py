@@ -4,8 +4,8 @@ import hashlib
 
 import numpy as np
 
-from gammaprime.suite import spec
-from gammaprime.suite.files import to_json
+from gammaprime.runs.files import to_json
+from gammaprime.sweeps import spec
 
 MANIFEST = {
     "command": ["gammaprime", "run", "made_up"],
@@ -92,7 +92,7 @@ def write(sweep, root, level, share=lambda planned: 1.0):
 
 def stored(text, root, level, share=lambda planned: 1.0):
     """The sweep of a spec, and what `write` left of it."""
-    from gammaprime.suite.records import read_records  # needs jax, which tests may skip
+    from gammaprime.sweeps.records import read_records  # needs jax, which tests may skip
 
     sweep = load(text)
     write(sweep, root, level, share)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gammaprime import figures
+from gammaprime.experiments import toy
 from gammaprime.figures import errors
-from gammaprime.suite import spec, toy
+from gammaprime.sweeps import spec
 
 SETTINGS = dataclasses.replace(
     spec.load("fig_errors").settings, num_mdps=5, repetitions=6, order=8, base_noise=(0.0, 2.0, 9.0)

@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 
 from figures import fake_runs
 from gammaprime import cli
-from gammaprime.suite import history
+from gammaprime.sweeps import history
 
 TRAIN = ("jax", "optax", "gymnasium", "mujoco", "safetensors", "tyro", "rich", "tensorboardX")
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({gone!r})); "

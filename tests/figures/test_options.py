@@ -6,7 +6,7 @@ import pytest
 
 from figures import fake_runs
 from gammaprime.figures import options
-from gammaprime.suite import spec
+from gammaprime.sweeps import spec
 
 
 def shipped_sweeps():

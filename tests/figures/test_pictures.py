@@ -5,16 +5,16 @@ import pytest
 
 from gammaprime import figures
 from gammaprime.estimators import OrderCurve
+from gammaprime.experiments import weights as computed_weights
 from gammaprime.figures import order, weights
-from gammaprime.suite import spec
-from gammaprime.suite import weights as suite_weights
+from gammaprime.sweeps import spec
 
 SPEC = spec.load("weights")
 
 
 @pytest.fixture(scope="module")
 def data():
-    return suite_weights.run(SPEC.settings, lambda done, total: None)
+    return computed_weights.run(SPEC.settings, lambda done, total: None)
 
 
 def test_weights__draw_two_pictures_that_repeat(data, tmp_path):

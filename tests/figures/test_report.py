@@ -7,11 +7,11 @@ import pytest
 
 from figures import fake_runs
 from gammaprime import cli, figures
+from gammaprime.experiments import weights as computed_weights
 from gammaprime.figures import findings, inline, report, summaries
 from gammaprime.figures.markup import Html, tag
-from gammaprime.suite import history, spec
-from gammaprime.suite import weights as suite_weights
-from gammaprime.suite.records import read_records
+from gammaprime.sweeps import history, spec
+from gammaprime.sweeps.records import read_records
 
 EMPTY = {"meta", "path", "circle", "use", "br"}
 
@@ -75,7 +75,7 @@ def sweeps(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pictures():
     experiment = spec.load("weights")
-    data = suite_weights.run(experiment.settings, lambda done, total: None)
+    data = computed_weights.run(experiment.settings, lambda done, total: None)
     drawn = figures.plot(experiment.config, data)
     return [report.Picture("weights", experiment.title, drawn, {"cpu": "Another", "numpy": "2"})]
 

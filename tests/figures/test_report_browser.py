@@ -5,7 +5,7 @@ import pytest
 from figures import browser, fake_runs
 from figures.test_report import contrast, level, share
 from gammaprime import cli
-from gammaprime.suite import history
+from gammaprime.sweeps import history
 
 pytestmark = [
     pytest.mark.slow,

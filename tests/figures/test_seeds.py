@@ -2,7 +2,7 @@
 
 from figures import fake_runs
 from gammaprime.figures import options, seeds
-from gammaprime.suite.records import read_records
+from gammaprime.sweeps.records import read_records
 
 
 def rows(sweep, root):

@@ -10,7 +10,7 @@ import pytest
 from gammaprime.figures import options, summaries
 from gammaprime.figures.statistics import Interval
 from gammaprime.figures.summaries import Comparison
-from gammaprime.suite.records import Record
+from gammaprime.sweeps.records import Record
 
 
 def shown(**changes):

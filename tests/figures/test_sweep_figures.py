@@ -8,7 +8,7 @@ import pytest
 from figures import fake_runs
 from gammaprime import figures
 from gammaprime.figures import ablation, curves, options, summaries, table
-from gammaprime.suite.records import read_records
+from gammaprime.sweeps.records import read_records
 
 CURVES_FIGURE = 'kind = "curves"\nbaseline = "PPO"\n'
 LEVELS = {"PPO": 100.0, "PPO 0.999": 60.0, "PPO(K)": 120.0, "η = 0.02": 150.0, "K = ∞": 80.0}

@@ -22,7 +22,7 @@ KINDS = {
     "sec": "section",
     "table": "table",
 }
-BUILT = {"tabular", "estimators", "suite", "agents", "envs", "losses", "figures"}
+BUILT = {"tabular", "estimators", "experiments", "agents", "envs", "losses", "figures"}
 TO_COME = {"integrations"}
 LABELS = make_map.load_labels()
 

@@ -11,7 +11,7 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 pytest.importorskip("pybullet_envs_gymnasium")
 
-from gammaprime.suite.setup import Setup
+from gammaprime.runs.setup import Setup
 from scale_tool import costs, make_scale, measure
 
 SWEEPS = costs.load_sweeps()

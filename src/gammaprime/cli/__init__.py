@@ -15,7 +15,7 @@ from typing import Any
 
 from gammaprime import __version__
 from gammaprime.cli import training
-from gammaprime.suite import changes
+from gammaprime.sweeps import changes
 
 RUNS = Path("results/runs")
 FIGURES = Path("results/figures")
@@ -104,7 +104,7 @@ def _add_showing(commands: Any, spec: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite import spec
+    from gammaprime.sweeps import spec
 
     titles = {name: spec.title(name) for name in spec.shipped()}
     width = max(map(len, titles))
@@ -113,7 +113,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from gammaprime.suite import spec
+    from gammaprime.sweeps import spec
 
     experiment = spec.load(arguments.spec)
     if isinstance(experiment, spec.Spec):
@@ -122,7 +122,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
-    from gammaprime.suite import progress, spec, store
+    from gammaprime.cli import progress
+    from gammaprime.runs import store
+    from gammaprime.sweeps import spec
 
     changes.refuse(arguments, experiment.name)
     path = store.run_path(arguments.out, experiment.name, experiment.config)
@@ -145,7 +147,7 @@ def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
 
 
 def _is_done(path: Path, config: Any) -> bool:
-    from gammaprime.suite import store
+    from gammaprime.runs import store
 
     try:
         return store.is_done(path, config)
@@ -154,11 +156,11 @@ def _is_done(path: Path, config: Any) -> bool:
 
 
 def _run_sweep(arguments: argparse.Namespace, sweep: Any) -> int:
+    from gammaprime.cli.run_sweep import Way, run_sweep
     from gammaprime.figures import options
-    from gammaprime.suite import history
-    from gammaprime.suite.interrupts import Interrupted
-    from gammaprime.suite.run_sweep import Way, run_sweep
-    from gammaprime.suite.schedule import plan
+    from gammaprime.runs.interrupts import Interrupted
+    from gammaprime.sweeps import history
+    from gammaprime.sweeps.schedule import plan
 
     if arguments.force:
         raise ValueError("--force: a sweep repeats nothing; remove the folders of its runs instead")
@@ -196,7 +198,7 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _publish(arguments: argparse.Namespace) -> None:
     from gammaprime.figures import commands
-    from gammaprime.suite.publish import publish_spec
+    from gammaprime.sweeps.publish import publish_spec
 
     for path in publish_spec(arguments.spec, arguments.runs, arguments.out / "runs"):
         print(path)

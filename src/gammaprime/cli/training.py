@@ -48,9 +48,10 @@ def train(words: Sequence[str], root: Path) -> int:
         print("all options of an agent and its slots: gammaprime train ppo --help")
         return 0 if words else 2
     _prepare_training()
-    from gammaprime.suite import command, machine, training
-    from gammaprime.suite.setup import Setup
-    from gammaprime.suite.store import run_path
+    from gammaprime.cli import command
+    from gammaprime.runs import machine, training
+    from gammaprime.runs.setup import Setup
+    from gammaprime.runs.store import run_path
 
     agent, asked = command.parse(words)
     if asked.compilation_cache:
@@ -71,7 +72,7 @@ def train(words: Sequence[str], root: Path) -> int:
 
 def _prepare_training() -> None:
     """One thread, before anything that could start more; and all that training needs is here."""
-    from gammaprime.suite.threads import use_one_thread
+    from gammaprime.runs.threads import use_one_thread
 
     use_one_thread()
     for name in ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX"):
@@ -81,9 +82,9 @@ def _prepare_training() -> None:
 
 def _resume(arguments: argparse.Namespace) -> int:
     _prepare_training()
-    from gammaprime.suite import machine
-    from gammaprime.suite.options import Upkeep
-    from gammaprime.suite.training import resume
+    from gammaprime.runs import machine
+    from gammaprime.runs.options import Upkeep
+    from gammaprime.runs.training import resume
 
     if arguments.cache:
         machine.cache_compilations(machine.default_cache())
@@ -93,9 +94,9 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 def _watch(start: Callable[[Sequence[Any]], Any]) -> int:
     """Start a run with its live line, and tell how it ended."""
-    from gammaprime.suite.display import Display
-    from gammaprime.suite.interrupts import Interrupted
-    from gammaprime.train.rollout import BreakdownError
+    from gammaprime.cli.display import Display
+    from gammaprime.loops.rollout import BreakdownError
+    from gammaprime.runs.interrupts import Interrupted
 
     plain, warnings.formatwarning = warnings.formatwarning, _one_line
     try:
@@ -119,21 +120,21 @@ def _one_line(message: Warning | str, *where: Any) -> str:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite.judge import judge
+    from gammaprime.runs.judge import judge
 
     for line in judge(arguments.run, arguments.episodes, arguments.seed):
         print(line)
 
 
 def _enjoy(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite import video
+    from gammaprime.cli import video
 
     video.record(arguments.run, arguments.video, arguments.seconds, arguments.seed)
     print(arguments.video)
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    from gammaprime.suite import doctor
+    from gammaprime.cli import doctor
 
     findings = doctor.examine()
     width = max(len(name) for name, _ in findings)

@@ -1,4 +1,4 @@
-"""Pictures of what the suite has stored.  The only room that imports matplotlib."""
+"""Pictures of what runs have stored.  The only room that imports matplotlib."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 KINDS = {"toy": "errors", "weights": "weights"}
 """The module that draws each kind of experiment."""

@@ -28,8 +28,8 @@ from gammaprime.figures.style import (
 )
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from gammaprime.figures.options import Options
 from gammaprime.figures.table import show
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
+    from gammaprime.sweeps.records import Record
 
 
 def runs(records: Sequence[Record], shown: Options) -> Html:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gammaprime import figures
 from gammaprime.figures import options, report
-from gammaprime.suite import history, spec, store
+from gammaprime.runs import store
+from gammaprime.sweeps import history, spec
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 
 def draw_spec(
@@ -80,7 +81,7 @@ def write_report(folder: Path, out: Path, tell: Callable[[str], None]) -> Path:
 
 def _read(sweep: Sweep, runs: Path) -> list[Record]:
     # Imported here: it imports the agents, which what is computed does not need.
-    from gammaprime.suite.records import read_records
+    from gammaprime.sweeps.records import read_records
 
     return read_records(sweep, runs)
 

@@ -16,8 +16,8 @@ from gammaprime.figures.summaries import Comparison, Verdict
 from gammaprime.figures.table import markdown_rows
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 COLUMNS = (
     *("task", "first", "second", "tasks", "seeds_first", "seeds_second"),

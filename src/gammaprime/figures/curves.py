@@ -25,8 +25,8 @@ from gammaprime.figures.style import (
 from gammaprime.figures.summaries import Line
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 
 def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:

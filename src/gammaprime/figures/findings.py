@@ -12,7 +12,7 @@ from gammaprime.figures.statistics import Interval
 from gammaprime.figures.summaries import Comparison, Verdict
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
+    from gammaprime.sweeps.records import Record
 
 WORDS = {
     "better": "better",

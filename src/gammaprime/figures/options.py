@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from gammaprime.suite.spec import check_keys, unknown
-from gammaprime.types import check_count
+from gammaprime.sweeps.spec import check_keys
+from gammaprime.types import check_count, unknown
 
 if TYPE_CHECKING:
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.sweep import Sweep
 
 BANDS = {
     "median_std": "median ± standard deviation",

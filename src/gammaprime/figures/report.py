@@ -19,8 +19,8 @@ from gammaprime.figures.options import Options
 from gammaprime.figures.style import Axes, Figure, count_steps, look, sheet, style
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The browser itself refuses whatever would leave the page."""

@@ -13,8 +13,8 @@ from gammaprime.figures.options import Options
 from gammaprime.figures.table import final_phrase, markdown_rows, show
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 
 def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:

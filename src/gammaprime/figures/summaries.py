@@ -17,8 +17,8 @@ from gammaprime.figures.options import Options
 from gammaprime.figures.statistics import Interval
 
 if TYPE_CHECKING:  # they import the agents, which nothing here needs
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 Array = NDArray[np.float64]
 Finals = dict[tuple[str, str], Array]

@@ -13,8 +13,8 @@ from gammaprime.figures.options import Options
 from gammaprime.figures.style import write_csv
 
 if TYPE_CHECKING:
-    from gammaprime.suite.records import Record
-    from gammaprime.suite.sweep import Sweep
+    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.sweep import Sweep
 
 
 class Cell(NamedTuple):

@@ -1,0 +1,1 @@
+"""One run on disk: its configuration, its folder, its checkpoints and its training."""

@@ -1,0 +1,179 @@
+"""Checkpoints: the last two states of a run, of which one is always whole.
+
+    000000040960.safetensors   the arrays; its own header repeats the facts of its manifest
+    000000040960.json          written after it: size and hash, the proof that it is whole
+    replay/                    transitions, in segments that both name (`runs.segments`)
+
+A checkpoint without its .json was never finished.  The newest that keeps its promise is loaded,
+with a warning for each newer one that does not.  Nothing is unpickled or evaluated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+try:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as unpack
+    from safetensors.numpy import save as pack
+except ImportError as error:
+    raise ImportError("checkpoints need safetensors: pip install 'gammaprime[train]'") from error
+
+from gammaprime.runs import segments
+from gammaprime.runs.files import from_json, remove_leftovers, to_json, write_whole
+from gammaprime.runs.segments import DamagedError, Segment
+
+FORMAT = 1
+KEPT = 2
+FACTS = ("step", "metrics_bytes", "segments")
+_NAME = re.compile(r"\d{12}\.json")
+
+
+class Checkpoint(NamedTuple):
+    """A state, and how long the metrics file was when it was taken."""
+
+    step: int
+    metrics_bytes: int
+    arrays: dict[str, np.ndarray]
+    segments: tuple[Segment, ...] = ()
+    """Where the transitions are that it needs, stored before it."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its manifest and the header of its data both say."""
+        facts = {"step": self.step, "metrics_bytes": self.metrics_bytes}
+        listed = {"segments": [list(segment) for segment in self.segments]}
+        return facts | listed if self.segments else facts
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Store a checkpoint, and only then let go of what is older than the one before it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = checkpoint.facts
+    # In C order: safetensors would store other layouts with their entries shuffled.
+    arrays = {name: np.array(x, order="C") for name, x in checkpoint.arrays.items()}
+    packed = pack(arrays, metadata={name: json.dumps(value) for name, value in facts.items()})
+    data = folder / f"{checkpoint.step:012d}.safetensors"
+    write_whole(data, packed)
+    promise = {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
+    write_whole(data.with_suffix(".json"), to_json({"format": FORMAT, **facts, **promise}))
+    _prune(folder)
+
+
+def load(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is whole; None where none was ever finished."""
+    damaged = []
+    for manifest in _manifests(folder):
+        try:
+            checkpoint = read(manifest)
+        except DamagedError as error:
+            damaged.append(str(error))
+            continue
+        for message in damaged:
+            warnings.warn(f"{message}; going back to step {checkpoint.step}", stacklevel=2)
+        return checkpoint
+    if damaged:
+        raise DamagedError(
+            f"no checkpoint is whole: {'; '.join(damaged)}; nothing was changed; "
+            f"remove {folder} to start the run over"
+        )
+    return None
+
+
+def read(manifest: Path) -> Checkpoint:
+    """One checkpoint, if it keeps every promise of its manifest."""
+    try:
+        promise = from_json(manifest)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(str(error)) from None
+    data = manifest.with_suffix(".safetensors")
+    _check_promise(manifest, promise)
+    if not data.is_file():
+        raise DamagedError(f"{data}: is missing")
+    if (size := data.stat().st_size) != promise["bytes"]:
+        raise DamagedError(f"{data}: has {size} bytes, its manifest says {promise['bytes']}")
+    packed = data.read_bytes()
+    if hashlib.sha256(packed).hexdigest() != promise["sha256"]:
+        raise DamagedError(f"{data}: its hash is not the one in its manifest")
+    try:
+        arrays, facts = unpack(packed), _facts(packed)
+        held = segments.from_list(facts.get("segments", []))
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise DamagedError(f"{data}: not a checkpoint ({error})") from None
+    if facts != {name: promise[name] for name in FACTS if name in promise}:
+        raise DamagedError(f"{manifest}: does not say what {data.name} says")
+    segments.check(manifest.parent, held)
+    return Checkpoint(facts["step"], facts["metrics_bytes"], arrays, held)
+
+
+def set_aside(folder: Path, step: int) -> None:
+    """Put away, under another name, what is newer than the step a run goes on from.
+
+    A run writes these steps again; left in place, they would be found damaged each time.
+    """
+    for manifest in _manifests(folder):
+        if int(manifest.stem) > step:
+            data = manifest.with_suffix(".safetensors")
+            manifest.replace(manifest.with_suffix(".json.damaged"))
+            if data.is_file():
+                data.replace(data.with_suffix(".safetensors.damaged"))
+    remove_leftovers(folder)
+    remove_leftovers(folder / segments.REPLAY)
+
+
+def _check_promise(manifest: Path, promise: Mapping[str, Any]) -> None:
+    if promise.get("format") != FORMAT:
+        raise DamagedError(
+            f"{manifest}: format {promise.get('format')!r} is not the {FORMAT} of this version"
+        )
+    kinds = {"step": int, "metrics_bytes": int, "bytes": int, "sha256": str}
+    for name, kind in kinds.items():
+        if type(promise.get(name)) is not kind:
+            raise DamagedError(f"{manifest}: {name}={promise.get(name)!r} makes no sense")
+    if f"{promise['step']:012d}" != manifest.stem:
+        raise DamagedError(f"{manifest}: says it is of step {promise['step']}")
+
+
+def _facts(packed: bytes) -> dict[str, Any]:
+    """What the header of a safetensors file says, after `unpack` has accepted it."""
+    header = json.loads(packed[8 : 8 + int.from_bytes(packed[:8], "little")])
+    told = header["__metadata__"]
+    return {name: json.loads(told[name]) for name in FACTS if name in told}
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """Newest first."""
+    if not folder.is_dir():
+        return []
+    return sorted((f for f in folder.iterdir() if _NAME.fullmatch(f.name)), reverse=True)
+
+
+def _prune(folder: Path) -> None:
+    for manifest in _manifests(folder)[KEPT:]:
+        # The promise goes first: what remains without it counts as never finished.
+        manifest.unlink(missing_ok=True)
+    kept = {manifest.stem for manifest in _manifests(folder)}
+    for data in folder.glob("*.safetensors"):
+        if data.stem not in kept:
+            data.unlink(missing_ok=True)
+    if (folder / segments.REPLAY).is_dir():
+        segments.prune(folder, _needed(folder))
+
+
+def _needed(folder: Path) -> list[Segment]:
+    """The segments of the checkpoints that are kept, as far as these can be read."""
+    needed: list[Segment] = []
+    for manifest in _manifests(folder):
+        try:
+            needed += segments.from_list(from_json(manifest).get("segments", []))
+        except ValueError:
+            continue
+    return needed

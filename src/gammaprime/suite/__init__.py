@@ -1,1 +1,0 @@
-"""Experiments from TOML to run directories: what to run, how, and where it is kept."""

@@ -1,0 +1,1 @@
+"""Many runs: specs, plans, and the processes or clusters that train them."""

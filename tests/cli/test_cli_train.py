@@ -1,0 +1,297 @@
+"""The training commands: what they print, refuse, leave behind, and that they read well."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+pytest.importorskip("tyro")
+
+from gammaprime import cli
+from gammaprime.agents import DDPG, DDPG_SPINNING_UP, SAC, TD3, DensityRatio, LearnedEntropy
+from gammaprime.agents.trpo import BASELINES
+from gammaprime.cli import command, video
+from gammaprime.loops.rollout import BreakdownError
+from gammaprime.runs import machine, threads, training
+
+SMALL = "--num-envs 2 --num-steps 16 --hidden 4 --epochs 1 --minibatches 1"
+SHORT = f"train ppo --task Hopper-v4 --steps 96 {SMALL} --time-limit 20 --eval-episodes 2"
+
+
+@pytest.fixture(autouse=True)
+def house(tmp_path, monkeypatch):
+    """An empty folder to work in, this process's threads and cache left as they are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(threads, "use_one_thread", lambda: None)
+    monkeypatch.setattr(machine, "cache_compilations", lambda folder: True)
+    return tmp_path
+
+
+def run(text):
+    return cli.main(text.split())
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "stored"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "use_one_thread", lambda: None)
+        patch.setattr(machine, "cache_compilations", lambda folder: True)
+        assert run(f"{SHORT} --out {out} --no-tensorboard") == 0
+    return out
+
+
+def test_train__names_its_folder_by_what_it_is(house, capsys):
+    assert run(f"{SHORT} advantage:taylor-q --advantage.order 2 --advantage.lookahead 3") == 0
+    out, err = capsys.readouterr()
+    (folder,) = (house / "results/runs").iterdir()
+    assert re.fullmatch(r"ppo-Hopper-v4-s0-[0-9a-f]{12}", folder.name)
+    relative = folder.relative_to(house)
+    assert out.splitlines() == [
+        str(relative),
+        f"done, 96 steps; next: gammaprime evaluate {relative}",
+    ]
+    agent = json.loads((folder / "config.json").read_text())["settings"]["agent"]
+    assert agent["advantage"] == {
+        "kind": "taylor_q",
+        "gamma_prime": 0.999,
+        "order": 2,
+        "eta": 0.01,
+        "lookahead": 3,
+        "tail": "survival",
+        "center": False,
+    }
+    lines = err.splitlines()
+    assert "evaluation of the policy: return" in lines[-2]
+    assert re.match(r"100 %  step 96  return .* steps/s  done", lines[-1])
+
+
+def test_train_again__is_done_at_once(stored, capsys):
+    before = (stored / "metrics.jsonl").read_bytes()
+    assert run(f"{SHORT} --out {stored} --no-tensorboard") == 0
+    assert "done, 96 steps" in capsys.readouterr().out
+    assert (stored / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train pppo --task Hopper-v4", "unknown agent 'pppo': did you mean 'ppo'?"),
+        ("train ppo --task Hoper-v4", "did you mean Hopper-v4"),
+        ("train ppo --task Hopper-v4 --steps 100", "steps=100: must be at least one rollout"),
+        ("train ppo --task Hopper-v4 --minibatches 7", "minibatches=7: must divide"),
+        ("train ppo --task Hopper-v4 --gamma 2", "gamma=2.0: must lie in"),
+        ("train ppo --task FrozenLake-v1", "observation space Discrete(16) is not supported"),
+        ("train td3 --task CartPole-v1", "action space Discrete(2) is not supported"),
+        ("train td3 --task Hopper-v4 --steps 49", "steps=49: must be at least one rollout"),
+        ("train ddpq --task Hopper-v4", "unknown agent 'ddpq': did you mean 'ddpg'?"),
+        ("resume nowhere", "nowhere: is not a run directory"),
+        ("evaluate nowhere", "nowhere: is not a run directory"),
+        ("enjoy nowhere --video a.gif", "nowhere: is not a run directory"),
+        ("enjoy nowhere --video a.mp4", "a.mp4: must end in .gif, .webp, .png"),
+    ],
+)
+def test_what_cannot_be_done__is_one_line_on_stderr(house, capsys, text, message):
+    assert run(text) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("gammaprime: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (house / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("train ppo --task Hopper-v4 --gama 0.9", "--gamma"),
+        ("train ppo --task Hopper-v4 advantage:taylor-q --advantage.ordr 2", "--advantage.order"),
+        ("train ppo --task Hopper-v4 --steps 1.5", "not a whole number"),
+        ("train ppo", "--task"),
+    ],
+)
+def test_unknown_option__is_told_with_the_nearest(house, capsys, text, hint):
+    with pytest.raises(SystemExit) as stop:
+        run(text)
+    assert stop.value.code == 2
+    assert hint in capsys.readouterr().err
+    assert not (house / "results").exists()
+
+
+def test_out_of_another_configuration__is_refused(stored, capsys):
+    assert run(f"{SHORT} --out {stored} --seed 1") == 2
+    assert "belongs to another configuration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"),
+    [
+        ("trpo_baselines", BASELINES),
+        ("trpo-baselines", BASELINES),
+        ("ddpg", DDPG),
+        ("ddpg-spinning-up", DDPG_SPINNING_UP),
+        ("td3", TD3()),
+        ("sac", SAC()),
+    ],
+)
+def test_agent__is_named_on_the_command_line_and_every_setting_can_be_changed(name, agent):
+    asked = [name, "--task", "Hopper-v4"]
+    assert command.parse(asked)[0] == agent
+    changed, _ = command.parse([*asked, "--gamma", "0.9", "--steps", "1e5"])
+    assert changed == replace(agent, gamma=0.9)
+
+
+def test_slots_of_off_policy_agents__come_last():
+    words = "sac --task Hopper-v4 entropy:learned-entropy weighting:density-ratio"
+    agent, _ = command.parse([*words.split(), "--weighting.inverse-temperature", "0.2"])
+    weighting = DensityRatio(inverse_temperature=0.2)
+    assert agent == SAC(entropy=LearnedEntropy(), weighting=weighting)
+
+
+def test_off_policy_run__is_trained_judged_and_found_done(house, capsys):
+    small = "--num-steps 8 --hidden 4 --batch-size 4 --random-steps 16 --learning-starts 24"
+    text = f"train ddpg --task Hopper-v4 --steps 64 {small} --time-limit 20 --out run"
+    assert run(f"{text} --no-tensorboard") == 0
+    assert run("evaluate run --episodes 2") == 0
+    assert run("resume run") == 0
+    out = capsys.readouterr().out
+    assert "done, 64 steps; next: gammaprime evaluate run" in out
+    assert "Hopper-v4, 2 episodes, the most likely actions" in out
+
+
+def test_resume__goes_on_where_a_run_was_stopped(stored, house, capsys):
+    class Stop(training.Callback):
+        def on_update(self, update):
+            return False
+
+    folder = house / "run"
+    agent, asked = command.parse(SHORT.split()[1:])
+    numbers = (agent, asked.task, asked.steps, asked.seed)
+    training.train(*numbers, folder, [Stop()], asked.protocol, asked.upkeep)
+    assert not (folder / "done").exists()
+    assert run(f"resume {folder}") == 0
+    assert (folder / "metrics.jsonl").read_bytes() == (stored / "metrics.jsonl").read_bytes()
+
+
+def test_breakdown__has_an_exit_code_of_its_own(house, capsys, monkeypatch):
+    def broken(self):
+        raise BreakdownError("train/loss is not finite after the update", {"x": np.zeros(1)})
+
+    monkeypatch.setattr(training.OnPolicyLoop, "advance", broken)
+    assert run(f"{SHORT} --out run") == 3
+    err = capsys.readouterr().err
+    assert "train/loss is not finite" in err
+    assert "gammaprime resume run" in err
+    assert (house / "run/breakdown/about.json").is_file()
+
+
+def test_evaluate__tells_three_returns(stored, capsys):
+    assert run(f"evaluate {stored} --episodes 4") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Hopper-v4, 4 episodes, the most likely actions"
+    assert [line.split()[0] for line in lines[1:]] == ["length", "return", "J_γ,", "J_γ',"]
+    assert "γ' = 0.95" in lines[-1]
+
+
+def test_enjoy__leaves_a_video_or_says_why_not(stored, house, capsys):
+    pytest.importorskip("PIL")
+    code = run(f"enjoy {stored} --video film/run.gif --seconds 0.2")
+    out, err = capsys.readouterr()
+    if code == 0:
+        assert out == "film/run.gif\n"
+        assert (house / "film/run.gif").read_bytes()[:4] == b"GIF8"
+    else:
+        assert "nothing could draw it here" in err
+    assert {file.name for file in (house / "film").iterdir()} <= {"run.gif"}
+
+
+def test_rendering_that_hangs__is_ended(monkeypatch):
+    failure = video._attempt(["-c", "import time; time.sleep(60)"], "egl", timeout=0.3)
+    assert failure == "egl: no answer within 0 s"
+
+
+def test_doctor__tells_what_is_here_and_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setattr(video, "probe_rendering", lambda: "egl works")
+    monkeypatch.setattr("gammaprime.cli.doctor._installed", lambda name: name != "ray")
+    assert run("doctor") == 0
+    out = capsys.readouterr().out
+    assert "missing ray: pip install 'gammaprime[ray]'" in out
+    assert re.search(r"\[train\] +complete", out)
+    assert "compiled programs" in out
+    assert "libmujoco" in out
+
+
+@pytest.mark.parametrize("name", ["jax", "tyro", "safetensors", "rich"])
+def test_missing_extra__is_answered_with_the_line_that_installs_it(name):
+    code = (
+        "import importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name: None if name == {name!r} else find(name)\n"
+        "from gammaprime.cli import main\n"
+        "sys.exit(main(['train', 'ppo', '--task', 'Hopper-v4']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'gammaprime[train]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_of_train__needs_the_standard_library_alone():
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['numpy', 'scipy', 'jax', 'tyro', 'rich']))\n"
+        "from gammaprime.cli import main\n"
+        "sys.exit(main(['train', '--help']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "gammaprime train AGENT --task TASK" in done.stdout
+    assert "ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up" in done.stdout
+
+
+THREADS = """
+import os, sys
+from gammaprime.cli import main
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("numpy", "jax"):
+            print(name, os.environ.get("NPROC"), os.environ.get("OMP_NUM_THREADS"))
+sys.meta_path.insert(0, Watch())
+main(sys.argv[1:])
+"""
+
+
+def test_threads__are_one_before_numpy_and_jax_are_imported(tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, "train", "ppo", "--task", "Nothing-v0"],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert {"numpy 1 1", "jax 1 1"} <= set(done.stdout.splitlines())
+
+
+def test_compilation_cache__drops_what_was_cut_short(tmp_path):
+    code = (
+        "import sys, jax\n"
+        "from pathlib import Path\n"
+        "from gammaprime.runs import machine\n"
+        "machine.cache_compilations(Path(sys.argv[1]))\n"
+        "jax.jit(lambda x: x * 3 + 1)(2.0)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
+    subprocess.run(command, check=True)
+    entries = list(tmp_path.glob("*-cache"))
+    assert entries
+    whole = {entry: entry.stat().st_size for entry in entries}
+    for entry in entries:
+        entry.write_bytes(entry.read_bytes()[:-5])
+    subprocess.run(command, check=True)
+    assert {entry: entry.stat().st_size for entry in entries} == whole

@@ -1,0 +1,188 @@
+"""Training runs in this process: what they store, tell and give back."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+
+from gammaprime.acting import Policy
+from gammaprime.envs import probes
+from gammaprime.runs import training
+from gammaprime.runs.files import from_json
+from gammaprime.runs.options import Protocol
+from gammaprime.runs.training import Callback, train
+from runs.training_runs import AGENT, EVERY_UPDATE, PROTOCOL, STEPS, TASK, StopAt, fingerprint, run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("runs") / "undisturbed")
+
+
+def test_run__leaves_the_folder_it_promises(undisturbed):
+    names = {file.name for file in undisturbed.path.glob("[!.]*")}
+    stored = {"config.json", "manifest.json", "metrics.jsonl", "wall_clock.jsonl", "policy.npz"}
+    assert names == stored | {"checkpoints", "done"}
+    assert undisturbed.done
+    assert undisturbed.steps == STEPS
+    manifest = from_json(undisturbed.path / "manifest.json")
+    assert {"versions", "cpu", "mujoco_build", "command", "seed", "threads"} <= manifest.keys()
+
+
+def test_metrics__are_named_as_in_stable_baselines3_and_hold_no_clock(undisturbed):
+    rows = undisturbed.rows
+    text = (undisturbed.path / "metrics.jsonl").read_text()
+    assert [json.loads(line) for line in text.splitlines()] == rows
+    assert [row["time/total_timesteps"] for row in rows] == list(range(32, STEPS + 1, 32))
+    shared = {"train/loss", "train/approx_kl", "train/clip_fraction", "train/explained_variance"}
+    assert all(shared <= row.keys() for row in rows)
+    assert "rollout/ep_rew_mean" in rows[-1]
+    assert not [name for row in rows for name in row if "fps" in name or "elapsed" in name]
+    clock = (undisturbed.path / "wall_clock.jsonl").read_text().splitlines()
+    assert len(clock) == len(rows)
+    assert {"time/fps", "time/time_elapsed"} <= json.loads(clock[0]).keys()
+
+
+def test_rollout_means__are_those_of_the_episodes_in_the_rows(undisturbed):
+    episodes = np.array([episode for row in undisturbed.rows for episode in row["episodes"]])
+    last = undisturbed.rows[-1]
+    assert 2 < len(episodes) < 100
+    names = ("ep_len_mean", "ep_rew_mean", "ep_rew_mean_gamma", "ep_rew_mean_gamma_prime")
+    told = [last[f"rollout/{name}"] for name in names]
+    np.testing.assert_allclose(told, episodes[:, 1:].mean(axis=0), rtol=1e-12)
+    assert (episodes[:, 1] <= PROTOCOL.time_limit).all()
+
+
+def test_evaluations__come_at_their_steps_and_at_the_end(undisturbed):
+    judged = [row for row in undisturbed.rows if "eval/mean_reward" in row]
+    assert [row["time/total_timesteps"] for row in judged] == [96, 192, 256]
+    for row in judged:
+        episodes = np.array(row["eval/episodes"])
+        assert episodes.shape == (2, 4)
+        names = ("ep_length", "reward", "reward_gamma", "reward_gamma_prime")
+        told = [row[f"eval/mean_{name}"] for name in names]
+        np.testing.assert_allclose(told, episodes.mean(axis=0), rtol=1e-12)
+        assert row["eval/mean_reward_gamma_prime"] < row["eval/mean_reward"]
+
+
+def test_evaluation__does_not_touch_the_training(undisturbed):
+    alone = train(
+        AGENT, TASK, STEPS, seed=3, protocol=replace(PROTOCOL, eval_every=0, eval_gamma_prime=0.95)
+    )
+    for mine, row in zip(alone.rows, undisturbed.rows, strict=True):
+        assert mine == {name: x for name, x in row.items() if not name.startswith("eval/")}
+
+
+def test_default_gamma_prime__is_that_of_the_time_limit(undisturbed):
+    protocol = from_json(undisturbed.path / "config.json")["settings"]["protocol"]
+    assert protocol["eval_gamma_prime"] == 1 - 1 / PROTOCOL.time_limit
+
+
+def test_in_memory__is_the_same_run_and_writes_nothing(undisturbed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = run(None)
+    assert here.rows == undisturbed.rows
+    assert here.path is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stopped_by_a_callback__is_resumed_to_the_same_bits(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    first = run(out, [StopAt(100)])
+    assert not first.done
+    assert first.steps == 128
+    assert not (out / "done").exists()
+    assert training.resume(out, upkeep=EVERY_UPDATE).done
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_finished_run__is_not_trained_again(undisturbed):
+    class Never(Callback):
+        def on_update(self, update):
+            pytest.fail("it was trained again")
+
+    again = run(undisturbed.path, [Never()])
+    assert again.rows == undisturbed.rows
+    assert again.done
+
+
+def test_environment_that_was_made__is_trained_on_but_not_evaluated():
+    env = probes.action_reward().env(AGENT.num_envs)
+    result = train(AGENT, env, 64)
+    assert not any("eval/mean_reward" in row for row in result.rows)
+    assert result.policy(env.reset(0)).shape == (AGENT.num_envs,)
+    with pytest.raises(ValueError, match="need a task or a constructor"):
+        train(AGENT, env, 64, protocol=Protocol(eval_every=32))
+
+
+def test_environment_that_was_made__is_resumed_by_the_same_call(tmp_path):
+    def go(out, callbacks=(), delay=4):
+        env = probes.discount_chain(delay).env(AGENT.num_envs)
+        return train(AGENT, env, 128, out=out, callbacks=callbacks, upkeep=EVERY_UPDATE)
+
+    go(tmp_path / "calm")
+    go(tmp_path / "stopped", [StopAt(64)])
+    with pytest.raises(ValueError, match="belongs to another configuration"):
+        go(tmp_path / "stopped", delay=5)
+    with pytest.raises(ValueError, match="was trained on an object"):
+        training.resume(tmp_path / "stopped")
+    go(tmp_path / "stopped")
+    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "calm")
+
+
+def test_tensorboard__gets_the_numbers_and_changes_none(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    run(out, upkeep=replace(EVERY_UPDATE, tensorboard=True))
+    (events,) = (out / "tensorboard").iterdir()
+    content = events.read_bytes()
+    for name in (b"rollout/ep_rew_mean", b"eval/mean_reward_gamma_prime", b"time/fps"):
+        assert name in content
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_policy__acts_as_the_trained_one_and_within_bounds(undisturbed):
+    policy = Policy.load(undisturbed.path)
+    obs = np.random.default_rng(0).normal(size=(5, 11)) * 10
+    np.testing.assert_array_equal(policy(obs), undisturbed.policy(obs))
+    # A product of one row may round otherwise than that of five.
+    np.testing.assert_allclose(policy(obs)[2], policy(obs[2]), rtol=1e-5)
+    wild = Policy(replace_log_std(policy.actor, 5.0), policy.low, policy.high)
+    drawn = wild(obs, np.random.default_rng(0))
+    assert drawn.min() == -1.0
+    assert drawn.max() == 1.0
+
+
+def replace_log_std(actor, value):
+    return replace(actor, log_std=np.full_like(actor.log_std, value))
+
+
+def test_policy__refuses_what_is_none(undisturbed, tmp_path):
+    policy = Policy.load(undisturbed.path)
+    with pytest.raises(ValueError, match=r"obs has shape \(3,\): must be \(11,\) or \(N, 11\)"):
+        policy(np.zeros(3))
+    with pytest.raises(FileNotFoundError, match="no policy here"):
+        Policy.load(tmp_path)
+    content = (undisturbed.path / "policy.npz").read_bytes()
+    for broken in (b"", b"years of work", content[:-9], content[: len(content) // 2]):
+        (tmp_path / "policy.npz").write_bytes(broken)
+        with pytest.raises(ValueError, match="not a policy, or damaged"):
+            Policy.load(tmp_path)
+
+
+def test_policy__needs_numpy_alone(undisturbed):
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['jax', 'scipy', 'safetensors', 'mujoco']))\n"
+        "import numpy\n"
+        "from gammaprime.acting import Policy\n"
+        "print(Policy.load(sys.argv[1])(numpy.zeros(11)).tolist())\n"
+    )
+    path = str(undisturbed.path)
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert done.stdout == f"{undisturbed.policy(np.zeros(11)).tolist()}\n", done.stderr

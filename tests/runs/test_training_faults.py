@@ -1,0 +1,271 @@
+"""Training runs that die, are stopped, break down or are refused: what is left of them."""
+
+import errno
+import json
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+
+import gymnasium
+
+from gammaprime.acting import Policy
+from gammaprime.envs import mujoco
+from gammaprime.loops.rollout import BreakdownError
+from gammaprime.runs import checkpoint
+from gammaprime.runs.files import from_json
+from gammaprime.runs.interrupts import Interrupted
+from gammaprime.runs.options import Protocol, Upkeep
+from gammaprime.runs.training import Callback, train
+from runs.failing_disk import Killed, failing_writes
+from runs.training_runs import AGENT, EVERY_UPDATE, PROTOCOL, STEPS, TASK, StopAt, fingerprint, run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("runs") / "undisturbed")
+
+
+@pytest.mark.parametrize("lets_through", [0, 1, 2, 3, 5, 8, 9, 13, 21, 34, 55, 89])
+def test_death_at_any_write__is_resumed_to_the_same_bits(undisturbed, tmp_path, lets_through):
+    out = tmp_path / "run"
+    with failing_writes(lets_through), pytest.raises(Killed):
+        run(out)
+    # A process that dies in the middle of a line leaves half of it.
+    if (out / "metrics.jsonl").exists():
+        with (out / "metrics.jsonl").open("ab") as file:
+            file.write(b'{"time/total_timesteps": 9')
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+    assert (out / "done").is_file()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal__saves_and_shows_how_to_go_on(undisturbed, tmp_path, number):
+    class Send(Callback):
+        def on_update(self, update):
+            if update.steps == 96:
+                os.kill(os.getpid(), number)
+
+    out = tmp_path / "run"
+    with pytest.raises(Interrupted, match=f"saved at step 96 .*gammaprime resume {out}") as stop:
+        run(out, [Send()], upkeep=Upkeep(checkpoint_seconds=1e9, tensorboard=False))
+    assert stop.value.exit_code == 128 + number
+    assert checkpoint.load(out / "checkpoints").step == 96
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_full_disk__is_reported_and_the_last_checkpoint_goes_on(undisturbed, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    save, saved = checkpoint.save, []
+
+    def fill(folder, taken):
+        if len(saved) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        saved.append(taken.step)
+        save(folder, taken)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", fill)
+        with pytest.raises(OSError, match=r"No space left.*step 96 is whole.*gammaprime resume"):
+            run(out)
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_damaged_checkpoint__costs_one_interval_and_is_told(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(128)])
+    newest = max((out / "checkpoints").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="going back to step 96"):
+        run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_other_versions_or_machine__are_told_on_resume(tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(32)])
+    manifest = from_json(out / "manifest.json")
+    assert manifest["resume"] == "exact"
+    (out / "manifest.json").write_text(json.dumps(manifest | {"cpu": "an abacus"}))
+    with pytest.warns(UserWarning, match="began with cpu an abacus"):
+        run(out)
+
+
+def test_metrics_shorter_than_their_checkpoint__are_refused(tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    (out / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: must hold the \d+ bytes"):
+        run(out)
+
+
+def test_folder_of_another_configuration__is_refused_and_left_alone(undisturbed):
+    before = fingerprint(undisturbed.path)
+    for change in ({"seed": 4}, {"steps": STEPS + 32}, {"agent": replace(AGENT, gamma=0.98)}):
+        with pytest.raises(ValueError, match="belongs to another configuration"):
+            run(undisturbed.path, **change)
+    assert fingerprint(undisturbed.path) == before
+
+
+def test_folder_in_use__is_refused(tmp_path):
+    out = tmp_path / "run"
+
+    class Intruder(Callback):
+        def on_update(self, update):
+            with pytest.raises(ValueError, match="another process is training this run"):
+                run(out)
+            return False
+
+    run(out, [Intruder()])
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"), [(31, "at least one rollout"), (0, "at least 1"), (64.5, "whole number")]
+)
+def test_steps_that_make_no_run__are_refused(tmp_path, steps, message):
+    with pytest.raises(ValueError, match=rf"steps={steps}.*{message}"):
+        run(tmp_path / "run", steps=steps)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, True, "0"])
+def test_seed_that_is_none__is_refused_before_anything_is_written(tmp_path, seed):
+    with pytest.raises(ValueError, match=f"seed={seed!r}: must be an integer >= 0"):
+        run(tmp_path / "run", seed=seed)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (42, "env_or_task=42: must be the name of a task"),
+        ([dict], "must be the name of a task"),
+        (dict, "makes a dict, no gymnasium.Env"),
+        (mujoco.MujocoEnv(TASK, 3), "env has 3 rows: must be num_envs=2 of the agent"),
+    ],
+)
+def test_what_cannot_be_trained_on__is_refused_before_anything_is_written(tmp_path, task, message):
+    with pytest.raises(ValueError, match=message):
+        train(AGENT, task, STEPS, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_checkpoint_of_another_version__is_refused_and_nothing_is_cut(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    with (out / "metrics.jsonl").open("ab") as file:
+        file.write(b"of an update after the checkpoint\n")
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    monkeypatch.setattr(type(AGENT), "init_optimiser", lambda self, params: np.zeros(3))
+    with pytest.raises(ValueError, match=r"checkpoints: .*differ in .*optimiser.*another version"):
+        run(out)
+    manifests = ("manifest.json",)
+    for file, content in before.items():
+        assert file.name in manifests or file.read_bytes() == content
+
+
+def test_run_on_an_object__tells_how_it_is_gone_on_with(tmp_path):
+    class Send(Callback):
+        def on_update(self, update):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    env = mujoco.MujocoEnv(TASK, 2, time_limit=20)
+    with pytest.raises(Interrupted, match=r"go on with: train\(\) with the same arguments, out='"):
+        train(AGENT, env, STEPS, out=tmp_path / "run", callbacks=[Send()], upkeep=EVERY_UPDATE)
+
+
+def test_error_of_a_callback__is_its_own_where_there_is_no_folder():
+    class Break(Callback):
+        def on_update(self, update):
+            raise OSError("the callback's own")
+
+    with pytest.raises(OSError, match=r"^the callback's own$"):
+        run(None, [Break()])
+
+
+class Endless(gymnasium.Env):
+    """No episode ends, and nothing cuts it."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2, start=5)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_evaluation_that_never_ends__is_given_up_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("gammaprime.loops.evaluate.LONGEST", 50)
+    message = r"evaluation: an episode has not ended after 50 steps: give the task a time limit"
+    with pytest.raises(BreakdownError, match=message):
+        train(AGENT, Endless, STEPS, out=tmp_path / "run", upkeep=EVERY_UPDATE)
+    about = from_json(tmp_path / "run/breakdown/about.json")
+    assert about["step"] == 0
+    with np.load(tmp_path / "run/breakdown/arrays.npz", allow_pickle=False) as arrays:
+        assert "policy/weight_0" in arrays
+
+
+def test_choices__are_the_task_s_own_numbers(tmp_path):
+    out = tmp_path / "run"
+    made = train(AGENT, Endless, STEPS, out=out, protocol=Protocol(eval_every=0))
+    for policy in (made.policy, Policy.load(out)):
+        assert policy(np.zeros(1)) in (5, 6)
+        assert set(policy(np.zeros((64, 1)), np.random.default_rng(0))) == {5, 6}
+
+
+def test_finished_run_without_metrics__is_damaged(tmp_path):
+    out = tmp_path / "run"
+    run(out, steps=64)
+    (out / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: is empty, though this run is done"):
+        run(out, steps=64)
+
+
+class Poisoned(mujoco.MujocoEnv):
+    """Pays NaN from a certain step on, past its own checks."""
+
+    steps_left = 70
+
+    def step(self, action):
+        self.steps_left -= 1
+        seen = super().step(action)
+        return seen if self.steps_left > 0 else seen._replace(reward=seen.reward * np.nan)
+
+
+def test_reward_that_is_no_number__stops_with_what_is_needed_to_see_it_again(tmp_path):
+    out = tmp_path / "run"
+    env = Poisoned(TASK, 2, time_limit=20)
+    with pytest.raises(BreakdownError, match=r"reward at step \d+ .*not finite.*breakdown"):
+        train(AGENT, env, STEPS, seed=3, out=out, upkeep=EVERY_UPDATE)
+    assert checkpoint.load(out / "checkpoints").step == 128
+    about = from_json(out / "breakdown/about.json")
+    assert about["step"] == 128
+    assert about["config"]["settings"]["seed"] == 3
+    with np.load(out / "breakdown/arrays.npz", allow_pickle=False) as arrays:
+        assert not np.isfinite(arrays["rollout/reward"]).all()
+        assert "agent/.num_updates" in arrays
+        assert arrays["agent/.num_updates"] == 4
+
+
+def test_parameters_that_are_no_numbers__stop_the_run(tmp_path):
+    # A learning rate this large overflows float32 within a few updates.
+    agent = replace(AGENT, learning_rate=1e38, max_grad_norm=1e38, anneal=False)
+    out = tmp_path / "run"
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(BreakdownError, match=r"(not finite|must be finite)"),
+    ):
+        train(agent, TASK, STEPS, out=out, protocol=PROTOCOL, upkeep=EVERY_UPDATE)
+    saved = checkpoint.load(out / "checkpoints")
+    assert saved is None or all(np.isfinite(x).all() for x in saved.arrays.values())
