@@ -8,12 +8,11 @@ and touch all of the policy's objective, in which SAC's entropy is.  Arrays in, 
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-Array: TypeAlias = Any
+from gammaprime.typing import Array
 
 
 def normalise(advantage: Array, eps: float = 1e-8) -> Array:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-Array: TypeAlias = Any
+from gammaprime.typing import Array
+
 Product: TypeAlias = Callable[[Array], Array]
 Objective: TypeAlias = Callable[[Array], Array]
 

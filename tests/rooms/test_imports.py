@@ -13,8 +13,9 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src/gammaprime"
 
+WORDS = {"types", "typing"}
 ARRAYS = {"acting", "statistics", "losses", "trust_region", "nets"}
-BELOW_AGENTS = {"types", "tabular", "estimators", "envs", *ARRAYS}
+BELOW_AGENTS = {*WORDS, "tabular", "estimators", "envs", *ARRAYS}
 BELOW_RUNS = {*BELOW_AGENTS, "agents", "loops"}
 
 SHOWN = {"runs.store", *(f"sweeps.{name}" for name in ("spec", "records", "sweep", "history"))}
@@ -24,21 +25,22 @@ SHOWN = {"runs.store", *(f"sweeps.{name}" for name in ("spec", "records", "sweep
 MAY_IMPORT = {
     "__init__": set(),
     "types": set(),
-    "tabular": {"types"},
-    "estimators": {"types"},
-    "losses": {"types"},
-    "trust_region": {"types"},
-    "nets": {"types", "acting"},
-    "acting": {"types"},
-    "statistics": {"types"},
-    "envs": {"types"},
+    "typing": set(),
+    "tabular": WORDS,
+    "estimators": WORDS,
+    "losses": WORDS,
+    "trust_region": WORDS,
+    "nets": {*WORDS, "acting"},
+    "acting": WORDS,
+    "statistics": WORDS,
+    "envs": WORDS,
     "agents": BELOW_AGENTS,
     "loops": {*BELOW_AGENTS, "agents"},
     "runs": BELOW_RUNS,
-    "experiments": {"types", "tabular", "estimators"},
+    "experiments": {*WORDS, "tabular", "estimators"},
     "sweeps": {*BELOW_RUNS, "runs", "experiments"},
-    "figures": {"types", *SHOWN},
-    "integrations": {"types", "estimators"},
+    "figures": {*WORDS, *SHOWN},
+    "integrations": {*WORDS, "estimators"},
     "cli": {*BELOW_RUNS, "experiments", "runs", "sweeps", "figures"},
 }
 # Package -> the only rooms that may import it.
@@ -56,6 +58,7 @@ CORE = {"numpy", "scipy", "array_api_compat", "gammaprime", *sys.stdlib_module_n
 CORE_ROOMS = {
     "__init__": set(),
     "types": set(),
+    "typing": set(),
     "tabular": set(),
     "estimators": {"jax", "torch"},
     "acting": set(),

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
-from gammaprime.estimators.backend import Array, as_array, float_dtype, namespace
+from gammaprime.estimators.backend import as_array, float_dtype, namespace
 from gammaprime.estimators.checks import as_floats, as_steps, check_finite
 from gammaprime.estimators.weights import update_weights
 from gammaprime.types import Order, check_discounts, check_fraction, check_order, taylor_ratio
+from gammaprime.typing import Array
 
 
 def mix(base: Array, expanded: Array, eta: float) -> Array:

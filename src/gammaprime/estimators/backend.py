@@ -10,8 +10,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-Array = Any
-"""A NumPy, JAX or torch array."""
+from gammaprime.typing import Array
 
 Algebra = Callable[..., tuple[Array, Array]]
 

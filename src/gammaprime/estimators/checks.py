@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gammaprime.estimators.backend import Array, any_seen, as_array, float_dtype, namespace
+from gammaprime.estimators.backend import any_seen, as_array, float_dtype, namespace
+from gammaprime.typing import Array
 
 MAY_BE_NONE = ("next_value", "baseline")
 

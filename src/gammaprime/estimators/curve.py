@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gammaprime.estimators.backend import Array, any_seen, as_array, float_dtype, namespace
+from gammaprime.estimators.backend import any_seen, as_array, float_dtype, namespace
 from gammaprime.estimators.checks import as_steps, check_finite
+from gammaprime.typing import Array
 
 
 class OrderCurve(NamedTuple):

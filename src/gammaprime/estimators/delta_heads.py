@@ -10,10 +10,11 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gammaprime.estimators.backend import Array, discounted_sum, namespace
+from gammaprime.estimators.backend import discounted_sum, namespace
 from gammaprime.estimators.checks import check_finite
 from gammaprime.estimators.ends import Ends, as_batch, stop_at, where_read
 from gammaprime.types import check_discount, check_fraction
+from gammaprime.typing import Array
 
 RULES = ("unbiased", "capped", "double_capped")
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gammaprime.estimators.backend import Array, any_seen, namespace
+from gammaprime.estimators.backend import any_seen, namespace
 from gammaprime.estimators.checks import as_flags, as_floats, check_finite, check_shapes
+from gammaprime.typing import Array
 
 
 class Ends(NamedTuple):

@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 from gammaprime.estimators.backend import (
-    Array,
     any_seen,
     discounted_sum,
     discounted_sum_of,
@@ -20,6 +19,7 @@ from gammaprime.estimators.backend import (
 from gammaprime.estimators.checks import check_finite
 from gammaprime.estimators.ends import Ends, as_batch, next_index, shift, stop_at, where_read
 from gammaprime.types import Order, check_discounts, check_fraction, check_order
+from gammaprime.typing import Array
 
 TAILS = ("zero", "constant", "survival")
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gammaprime.estimators.backend import Array, discounted_sum, discounted_sum_of, namespace
+from gammaprime.estimators.backend import discounted_sum, discounted_sum_of, namespace
 from gammaprime.estimators.checks import check_finite
 from gammaprime.estimators.ends import as_batch, stop_at, where_read
 from gammaprime.types import check_discount, check_fraction
+from gammaprime.typing import Array
 
 
 def discounted_return(

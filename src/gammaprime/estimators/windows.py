@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gammaprime.estimators.backend import Array, discounted_sum, float_dtype, namespace
+from gammaprime.estimators.backend import discounted_sum, float_dtype, namespace
 from gammaprime.estimators.checks import as_steps, check_finite
 from gammaprime.estimators.ends import Ends, as_batch, next_index, stop_at, where_read
 from gammaprime.types import check_count, check_discount, check_discounts, check_order, taylor_ratio
+from gammaprime.typing import Array
 
 
 def expand_window(

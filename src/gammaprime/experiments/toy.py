@@ -22,8 +22,7 @@ from gammaprime.experiments.toy_moments import (
 )
 from gammaprime.tabular import MDP, chain, error_bound, random_mdp, solve_value, value_terms
 from gammaprime.types import check_discounts, check_order, taylor_ratio
-
-Array = NDArray[np.float64]
+from gammaprime.typing import FloatArray
 
 START = 0
 REWARD_MAX = 1.0  # mean rewards of the family are Uniform(0, 1)
@@ -74,10 +73,10 @@ class Paths(NamedTuple):
     """Trajectories side by side.  Shapes: state (T, B) int, reward (T, B)."""
 
     state: NDArray[np.int64]
-    reward: Array
+    reward: FloatArray
 
 
-def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, Array]:
+def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, FloatArray]:
     """Both panels on every MDP; ``report(done, all)`` is called after each.
 
     Paper: fig:errors.  Departs: S16, S18, S19.
@@ -95,7 +94,7 @@ def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, Arr
     }
 
 
-def run_mdp(settings: Settings, rng: np.random.Generator) -> dict[str, Array]:
+def run_mdp(settings: Settings, rng: np.random.Generator) -> dict[str, FloatArray]:
     """One random MDP: exact errors, sampled errors and best orders.
 
     Shapes, with R repetitions and S noise levels: target (); expected_error (K+1,);
@@ -131,8 +130,8 @@ def run_mdp(settings: Settings, rng: np.random.Generator) -> dict[str, Array]:
 
 
 def sample_estimates(
-    settings: Settings, mdp: MDP, policy: Array, value: Array, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
+    settings: Settings, mdp: MDP, policy: FloatArray, value: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Algorithm 1 at the start state, averaged over trajectories, from three base estimates.
 
     Returns of the path; V_γ(x_t); and N(0, 1) noise.  The estimator is linear in its base
@@ -149,7 +148,7 @@ def sample_estimates(
     jumps = sample_jumps(settings.order, (math.prod(batch),), settings.gamma, rng)
     times = np.cumsum(jumps, axis=0)
 
-    def averaged(base: Array) -> Array:
+    def averaged(base: FloatArray) -> FloatArray:
         estimate = estimates_by_order(base, times, settings.gamma, settings.gamma_prime)
         return estimate.T.reshape(*batch, -1).mean(axis=1)
 
@@ -158,7 +157,7 @@ def sample_estimates(
 
 def simulate(
     mdp: MDP,
-    policy: Array,
+    policy: FloatArray,
     num_steps: int,
     batch: int,
     reward_noise: float,
@@ -186,8 +185,8 @@ def simulate(
 
 
 def estimates_by_order(
-    base: Array, times: NDArray[np.int64], gamma: float, gamma_prime: float
-) -> Array:
+    base: FloatArray, times: NDArray[np.int64], gamma: float, gamma_prime: float
+) -> FloatArray:
     """The estimate at time 0 for every order up to K, from the random times t_1 < .. < t_K.
 
     Order k adds c^k y(t_k), and a single jump of length t_k gives y(0) + c y(t_k).

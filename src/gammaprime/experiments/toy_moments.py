@@ -8,17 +8,15 @@ random time is the same estimator with one order less, so moments follow order b
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gammaprime.tabular import MDP, chain, solve_value
 from gammaprime.types import taylor_ratio
-
-Array = NDArray[np.float64]
+from gammaprime.typing import FloatArray
 
 
 def exact_base_moments(
-    transition: Array, value: Array, gamma: float, gamma_prime: float, order: int
-) -> tuple[Array, Array]:
+    transition: FloatArray, value: FloatArray, gamma: float, gamma_prime: float, order: int
+) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of orders 0..K where the base estimates are V_γ(x_t) themselves.
 
         m1 ← V + c J m1,   m2 ← V² + 2c V∘(J m1) + c² J m2,   J = (1−γ)(I−γP)⁻¹P
@@ -37,7 +35,7 @@ def exact_base_moments(
     return mean, np.maximum(np.stack(second) - mean**2, 0.0)
 
 
-def noise_variance(gamma: float, gamma_prime: float, order: int) -> Array:
+def noise_variance(gamma: float, gamma_prime: float, order: int) -> FloatArray:
     """Σ_{j≤k} c^(2j): what independent base noise of variance 1 adds at each order k ≤ K.
 
     Paper: fig:errors.  Shapes: -> (K+1,).
@@ -46,8 +44,8 @@ def noise_variance(gamma: float, gamma_prime: float, order: int) -> Array:
 
 
 def return_base_moments(
-    mdp: MDP, policy: Array, gamma: float, gamma_prime: float, order: int, reward_noise: float
-) -> tuple[Array, Array]:
+    mdp: MDP, policy: FloatArray, gamma: float, gamma_prime: float, order: int, reward_noise: float
+) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of orders 0..K where the base estimates are returns of the same path.
 
     Random times are a coin of probability 1−γ at every step.  Write A for the γ-return from
@@ -82,5 +80,5 @@ def return_base_moments(
     return means, np.maximum(np.stack(square) - means**2, 0.0)
 
 
-def _one_minus(factor: float, transition: Array) -> Array:
+def _one_minus(factor: float, transition: FloatArray) -> FloatArray:
     return np.eye(len(transition)) - factor * transition

@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gammaprime.estimators import discounted_return, expand_window, update_weights
 from gammaprime.types import check_discounts, check_order
-
-Array = NDArray[np.float64]
+from gammaprime.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Settings:
                 raise ValueError(f"{name}={value!r}: must be at least 1")
 
 
-def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, Array]:
+def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, FloatArray]:
     """The curves w_K(t), K = ∞ last, and the reward weights that the window leaves.
 
     Shapes: step (T,); by_order (orders + 1, T); window (T,).
@@ -49,7 +47,7 @@ def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, Arr
     return {"step": step, "by_order": np.stack(curves), "window": window_weights(settings)}
 
 
-def window_weights(settings: Settings) -> Array:
+def window_weights(settings: Settings) -> FloatArray:
     """The weight that the windowed first order gives to a reward t steps ahead.
 
     One reward of 1 at the end of an episode: the estimate t steps before it is its weight.

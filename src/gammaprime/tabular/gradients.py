@@ -16,14 +16,17 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from gammaprime.tabular.mdp import MDP, Array, Chain, as_finite, as_start, chain
+from gammaprime.tabular.mdp import MDP, Chain, as_finite, as_start, chain
 from gammaprime.tabular.resolvent import check_absorption, resolvent
 from gammaprime.tabular.values import q_from_values
 from gammaprime.tabular.visitations import weighted_occupancy
 from gammaprime.types import Order, check_discount, check_discounts, check_order
+from gammaprime.typing import FloatArray
 
 
-def policy_gradient(mdp: MDP, logits: ArrayLike, start: int | ArrayLike, gamma: float) -> Array:
+def policy_gradient(
+    mdp: MDP, logits: ArrayLike, start: int | ArrayLike, gamma: float
+) -> FloatArray:
     """∇V_γ(start) = E Σ_t γᵗ Q_γ(x_t, a_t) ∇log π(a_t|x_t).
 
     Paper: eq:pg; with γ = 1 on an absorbing chain, ∇ of eq:rl-obj.
@@ -38,7 +41,7 @@ def policy_gradient(mdp: MDP, logits: ArrayLike, start: int | ArrayLike, gamma: 
 
 def first_partial(
     mdp: MDP, logits: ArrayLike, start: int | ArrayLike, gamma: float, gamma_prime: float
-) -> Array:
+) -> FloatArray:
     """∂V_γ' through V_γ with ρ frozen:  ρᵀ∇V_γ = E Σ_t γ'ᵗ Q_γ(x_t, a_t) ∇log π(a_t|x_t).
 
     At γ' = 1 this is the usual deep-RL update: a base Q, and no discount on the states.
@@ -52,7 +55,7 @@ def first_partial(
 
 def second_partial(
     mdp: MDP, logits: ArrayLike, start: int | ArrayLike, gamma: float, gamma_prime: float
-) -> Array:
+) -> FloatArray:
     """∂V_γ' through ρ with V_γ frozen, what `first_partial` leaves out of ∇V_γ'.
 
         (γ'−γ) E Σ_t γ'ᵗ W(x_{t+1}) ∇log π(a_t|x_t),    W = (I−γ'P)⁻¹V_γ
@@ -76,7 +79,7 @@ def expand_partial(
     gamma: float,
     gamma_prime: float,
     order: Order,
-) -> Array:
+) -> FloatArray:
     """K-th order partial gradient  ρ_Kᵀ∇V_γ = E Σ_t w_K(t) Q_γ(x_t, a_t) ∇log π(a_t|x_t).
 
     Order 0 is the vanilla policy gradient at γ, order math.inf the first partial.
@@ -98,7 +101,7 @@ def expand_gradient(
     gamma: float,
     gamma_prime: float,
     order: Order,
-) -> Array:
+) -> FloatArray:
     """The true gradient of V_K(start), which neither Algorithm 2 nor Algorithm 3 follows.
 
         ∇V_K = Σ_{j≤K} E Σ_t C(t,j)(γ'−γ)ʲγ^{t−j} Q_{K−j}(x_t, a_t) ∇log π(a_t|x_t)
@@ -126,7 +129,7 @@ def expand_gradient(
 
 def _checked(
     mdp: MDP, logits: ArrayLike, start: int | ArrayLike, largest_discount: float
-) -> tuple[Array, Chain, Array, Array]:
+) -> tuple[FloatArray, Chain, FloatArray, FloatArray]:
     pi = scipy.special.softmax(as_finite("logits", logits, mdp.reward.shape), axis=1)
     P, r = chain(mdp, pi)
     if largest_discount == 1.0:
@@ -134,6 +137,6 @@ def _checked(
     return pi, P, r, as_start(start, mdp.num_states)
 
 
-def _softmax_gradient(pi: Array, measure: Array, q: Array) -> Array:
+def _softmax_gradient(pi: FloatArray, measure: FloatArray, q: FloatArray) -> FloatArray:
     """Σ_x m(x) Σ_a q(x, a) ∇π(a|x) for the logits.  Shapes: (X, A), (X,), (X, A) -> (X, A)."""
     return measure[:, None] * pi * (q - (pi * q).sum(axis=1, keepdims=True))

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from gammaprime.typing import FloatArray
+
 Sparse: TypeAlias = Any
 """A ``scipy.sparse.csr_array`` (SciPy ships no types)."""
-Chain: TypeAlias = Array | Sparse
+Chain: TypeAlias = FloatArray | Sparse
 
 ROW_SUM_TOLERANCE = 1e-8
 
@@ -29,8 +30,8 @@ class MDP:
     Shapes: transition (X, A, X), or a list of A sparse (X, X); reward (X, A).
     """
 
-    transition: Array | tuple[Sparse, ...]
-    reward: Array
+    transition: FloatArray | tuple[Sparse, ...]
+    reward: FloatArray
 
     def __init__(self, transition: Any, reward: ArrayLike) -> None:
         kernel = _as_kernel(transition)
@@ -49,7 +50,7 @@ class MDP:
     def num_actions(self) -> int:
         return int(self.reward.shape[1])
 
-    def expect(self, V: Array) -> Array:
+    def expect(self, V: FloatArray) -> FloatArray:
         """E[V(y) | x, a], one step ahead.  Shapes: (X,) -> (X, A)."""
         if isinstance(self.transition, tuple):
             return np.stack([P_a @ V for P_a in self.transition], axis=1)
@@ -79,7 +80,7 @@ def random_mdp(
     return MDP(weight / weight.sum(axis=-1, keepdims=True), rng.random(shape[:2]))
 
 
-def chain(mdp: MDP, policy: ArrayLike) -> tuple[Chain, Array]:
+def chain(mdp: MDP, policy: ArrayLike) -> tuple[Chain, FloatArray]:
     """P^π(x, y) = Σ_a π(a|x) p(y|x, a) and r^π(x) = Σ_a π(a|x) r(x, a).
 
     Paper: eq:primal-lp, eq:primal-bellman.
@@ -102,7 +103,7 @@ def as_chain(P: Any) -> Chain:
     return matrix
 
 
-def as_finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+def as_finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """The array as float64, if it has this shape and no NaN or infinity."""
     array = _as_float64(name, value)
     if array.shape != shape:
@@ -113,14 +114,14 @@ def as_finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def as_rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+def as_rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """The array as float64, if it has this shape and its rows are distributions."""
     array = as_finite(name, value, shape)
     _check_rows(name, array)
     return array
 
 
-def as_start(start: int | ArrayLike, num_states: int) -> Array:
+def as_start(start: int | ArrayLike, num_states: int) -> FloatArray:
     """The start as a distribution over states, from a state's index or a distribution."""
     if isinstance(start, int | np.integer) and not isinstance(start, bool):
         if not 0 <= start < num_states:
@@ -131,7 +132,7 @@ def as_start(start: int | ArrayLike, num_states: int) -> Array:
     return as_rows("start", start, (num_states,))
 
 
-def _as_kernel(transition: Any) -> Array | tuple[Sparse, ...]:
+def _as_kernel(transition: Any) -> FloatArray | tuple[Sparse, ...]:
     if isinstance(transition, Sequence) and any(sp.issparse(P_a) for P_a in transition):
         matrices = tuple(as_chain(P_a) for P_a in transition)
         if len({P_a.shape for P_a in matrices}) > 1:
@@ -158,7 +159,7 @@ def _check_rows(name: str, array: Chain) -> None:
         raise ValueError(f"{name}{row} sums to {sums[at]}: must sum to 1, without NaN")
 
 
-def _as_float64(name: str, value: ArrayLike) -> Array:
+def _as_float64(name: str, value: ArrayLike) -> FloatArray:
     try:
         array = np.asarray(value)
         if np.iscomplexobj(array):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gammaprime.tabular.mdp import Array, as_chain, as_finite
+from gammaprime.tabular.mdp import as_chain, as_finite
 from gammaprime.tabular.resolvent import resolvent
 from gammaprime.tabular.values import error_bound
 from gammaprime.types import check_discounts, check_order, taylor_ratio
+from gammaprime.typing import FloatArray
 
 
 class PhasedTDBound(NamedTuple):
@@ -80,7 +81,7 @@ def phased_td_estimate(
     order: int,
     num_samples: int,
     rng: np.random.Generator,
-) -> Array:
+) -> FloatArray:
     """V̂_K(x) = V̂(x) + Σ_{k=1}^K c^k · (1/n) Σ_i V̂(x_{i,k}),   x_{i,k} ~ Jᵏ(x, ·).
 
     J = (1−γ)(I−γP)⁻¹P is the law of the state after a geometric time on {1, 2, …}; the n

@@ -23,7 +23,8 @@ import scipy.sparse as sp
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
-from gammaprime.tabular.mdp import Array, Chain, Sparse
+from gammaprime.tabular.mdp import Chain, Sparse
+from gammaprime.typing import FloatArray
 
 TOLERANCE = 1e-10
 """Certified relative error of an iterative solve, in the max norm (transposed: 1-norm)."""
@@ -38,7 +39,7 @@ KRYLOV_SIZE = 20
 MAX_CYCLES = 2_000
 STALL_CYCLES = 50
 
-Solve = Callable[[Array], Array]
+Solve = Callable[[FloatArray], FloatArray]
 
 
 class NotConvergedError(ArithmeticError):
@@ -57,7 +58,7 @@ class Resolvent:
     solve: Solve
     solve_transpose: Solve
 
-    def next_term(self, term: Array, gamma_prime: float) -> Array:
+    def next_term(self, term: FloatArray, gamma_prime: float) -> FloatArray:
         """The last term, one step ahead, paid as reward:  δ R P D_{k−1}.
 
         Where γ is large enough not to lose digits, R P = (R − I)/γ saves the product.
@@ -69,7 +70,7 @@ class Resolvent:
             return (delta / self.gamma) * (self.solve(term) - term)
         return delta * self.solve(self.P @ term)
 
-    def terms(self, first: Array, gamma_prime: float, order: int) -> Iterator[Array]:
+    def terms(self, first: FloatArray, gamma_prime: float, order: int) -> Iterator[FloatArray]:
         """first, M first, .., M^K first with M = (γ'−γ)(I−γP)⁻¹P.  Paper: eq:primal-k-order."""
         term = first
         yield term
@@ -78,15 +79,17 @@ class Resolvent:
             yield term
 
     def partial_sums(
-        self, first: Array, gamma_prime: float, order: int
-    ) -> Iterator[tuple[Array, Array]]:
+        self, first: FloatArray, gamma_prime: float, order: int
+    ) -> Iterator[tuple[FloatArray, FloatArray]]:
         """(V_{k−1}, V_k) for k = 0..K, with V_{−1} = 0.  Paper: eq:kth-order-primal."""
         lower = total = np.zeros_like(first)
         for term in self.terms(first, gamma_prime, order):
             lower, total = total, total + term
             yield lower, total
 
-    def terms_transpose(self, first: Array, gamma_prime: float, order: int) -> Iterator[Array]:
+    def terms_transpose(
+        self, first: FloatArray, gamma_prime: float, order: int
+    ) -> Iterator[FloatArray]:
         """first, Mᵀ first, .., (Mᵀ)^K first.  Paper: pro:rho.  Departs: P13 (transposes)."""
         term = first
         yield term
@@ -119,7 +122,7 @@ def absorbing_states(P: Chain) -> np.ndarray:
     return absorbing
 
 
-def check_absorption(P: Chain, reward: Array) -> None:
+def check_absorption(P: Chain, reward: FloatArray) -> None:
     """Refuse γ' = 1 unless the chain absorbs (A.1) and pays nothing from then on (A.2)."""
     absorbing = absorbing_states(P)
     paid = absorbing & (reward if reward.ndim == 1 else reward.any(axis=1)).astype(bool)
@@ -149,7 +152,7 @@ def _can_reach(P: Chain, goal: np.ndarray) -> np.ndarray:
 def _extended(solve: Solve, transient: np.ndarray) -> Solve:
     """The solve on transient states, read and written as a vector over all states."""
 
-    def extended(b: Array) -> Array:
+    def extended(b: FloatArray) -> FloatArray:
         x = np.zeros_like(b)
         x[transient] = solve(b[transient])
         return x
@@ -174,7 +177,7 @@ def _solvers(P: Chain, gamma: float) -> tuple[Solve, Solve]:
     return solvers
 
 
-def _dense(P: Array, gamma: float) -> tuple[Solve, Solve]:
+def _dense(P: FloatArray, gamma: float) -> tuple[Solve, Solve]:
     A = P * -gamma
     A.flat[:: A.shape[0] + 1] += 1.0
     # The transpose of a row-major matrix is column-major: LAPACK works on it in place, without
@@ -229,7 +232,9 @@ def _iterative(P: Sparse, gamma: float) -> tuple[Solve, Solve]:
     )
 
 
-def _iterate(A: Sparse, b: Array, norm: float, allowed: Callable[[float], float]) -> Array:
+def _iterate(
+    A: Sparse, b: FloatArray, norm: float, allowed: Callable[[float], float]
+) -> FloatArray:
     """GMRES in short cycles until the norm of b − Ax is what is allowed for an x of its norm."""
     if b.ndim == 2:
         return np.stack([_iterate(A, column, norm, allowed) for column in b.T], axis=1)
@@ -257,7 +262,7 @@ _TOO_LONG = (
 )
 
 
-def _check_steps_to_absorption(inner: Chain, steps: Array) -> None:
+def _check_steps_to_absorption(inner: Chain, steps: FloatArray) -> None:
     """The mean times u to absorption must solve (I − P̃)u = 1, or the factors are worthless."""
     solved = np.isfinite(steps).all() and np.allclose(steps - inner @ steps, 1.0, rtol=0, atol=1e-4)
     if not solved:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gammaprime.tabular.mdp import MDP, Array, Chain, as_chain, as_finite, chain
+from gammaprime.tabular.mdp import MDP, Chain, as_chain, as_finite, chain
 from gammaprime.tabular.resolvent import check_absorption, resolvent
 from gammaprime.types import (
     Order,
@@ -20,9 +20,10 @@ from gammaprime.types import (
     check_order,
     taylor_ratio,
 )
+from gammaprime.typing import FloatArray
 
 
-def solve_value(P: Any, r: ArrayLike, gamma: float) -> Array:
+def solve_value(P: Any, r: ArrayLike, gamma: float) -> FloatArray:
     """V_γ = (I − γP)⁻¹ r.  γ = 1 is taken where the chain absorbs and pays nothing then.
 
     Paper: eq:primal-bellman, eq:primal-start-expansion; γ = 1: lemma:1, lemma:3.
@@ -33,7 +34,7 @@ def solve_value(P: Any, r: ArrayLike, gamma: float) -> Array:
     return resolvent(P, gamma).solve(r)
 
 
-def value_terms(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: Order) -> Array:
+def value_terms(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: Order) -> FloatArray:
     """The Taylor terms D_0 .. D_K of γ ↦ V_γ, whose sum is V_K.
 
         D_0 = V_γ,   D_k = (γ'−γ)(I−γP)⁻¹P D_{k−1} = (γ'−γ)ᵏ/k! · dᵏV_γ/dγᵏ
@@ -48,7 +49,9 @@ def value_terms(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: O
     return np.stack(list(base.terms(base.solve(r), gamma_prime, int(order))))
 
 
-def expand_value(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: Order) -> Array:
+def expand_value(
+    P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: Order
+) -> FloatArray:
     """K-th order expansion of V_γ' around V_γ; order math.inf is V_γ' itself.
 
         V_K = Σ_{k≤K} ((γ'−γ)(I−γP)⁻¹P)ᵏ V_γ
@@ -66,7 +69,7 @@ def expand_value(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: 
     return value
 
 
-def residual(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: Order) -> Array:
+def residual(P: Any, r: ArrayLike, gamma: float, gamma_prime: float, order: Order) -> FloatArray:
     """V_γ' − V_K = ((γ'−γ)(I−γP)⁻¹P)^{K+1} V_γ', without subtracting two near numbers.
 
     Paper: prop:taylor-expansion, eq:fundamental-taylor; γ' = 1: lemma:4.
@@ -100,7 +103,7 @@ def error_bound(gamma: float, gamma_prime: float, order: Order, reward_max: floa
     return float(taylor_ratio(gamma, gamma_prime) ** (order + 1) * reward_max / (1.0 - gamma_prime))
 
 
-def solve_q(mdp: MDP, policy: ArrayLike, gamma: float) -> Array:
+def solve_q(mdp: MDP, policy: ArrayLike, gamma: float) -> FloatArray:
     """Q_γ(x, a) = r(x, a) + γ E[V_γ(y) | x, a].
 
     Paper: prop:adv.  Shapes: policy (X, A) -> (X, A).
@@ -109,7 +112,9 @@ def solve_q(mdp: MDP, policy: ArrayLike, gamma: float) -> Array:
     return mdp.reward + float(gamma) * mdp.expect(solve_value(P, r, gamma))
 
 
-def expand_q(mdp: MDP, policy: ArrayLike, gamma: float, gamma_prime: float, order: Order) -> Array:
+def expand_q(
+    mdp: MDP, policy: ArrayLike, gamma: float, gamma_prime: float, order: Order
+) -> FloatArray:
     """K-th order expansion of Q_γ' around Q_γ.
 
         Q_K = Σ_{k≤K} ((γ'−γ)(I−γP̄)⁻¹P̄)ᵏ Q_γ
@@ -131,7 +136,9 @@ def expand_q(mdp: MDP, policy: ArrayLike, gamma: float, gamma_prime: float, orde
     return q_from_values(mdp, lower, value, gamma, gamma_prime)
 
 
-def q_from_values(mdp: MDP, lower: Array, value: Array, gamma: float, gamma_prime: float) -> Array:
+def q_from_values(
+    mdp: MDP, lower: FloatArray, value: FloatArray, gamma: float, gamma_prime: float
+) -> FloatArray:
     """Q_K(x, a) = r(x, a) + E[γ V_K(y) + (γ'−γ) V_{K−1}(y) | x, a]: the order recursion.
 
     Paper: prop:adv.  Shapes: V_{K−1} (X,), V_K (X,) -> (X, A).
@@ -139,7 +146,7 @@ def q_from_values(mdp: MDP, lower: Array, value: Array, gamma: float, gamma_prim
     return mdp.reward + mdp.expect(gamma * value + (gamma_prime - gamma) * lower)
 
 
-def _checked(P: Any, r: ArrayLike, largest_discount: float) -> tuple[Chain, Array]:
+def _checked(P: Any, r: ArrayLike, largest_discount: float) -> tuple[Chain, FloatArray]:
     P = as_chain(P)
     r = as_finite("r", r, (P.shape[0],))
     if largest_discount == 1.0:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gammaprime.tabular.mdp import Array, Chain, as_chain, as_start
+from gammaprime.tabular.mdp import Chain, as_chain, as_start
 from gammaprime.tabular.resolvent import absorbing_states, resolvent
 from gammaprime.types import Order, check_discount, check_discounts, check_order
+from gammaprime.typing import FloatArray
 
 
-def visitation(P: Any, start: int | ArrayLike, gamma: float) -> Array:
+def visitation(P: Any, start: int | ArrayLike, gamma: float) -> FloatArray:
     """d_γ = (1−γ)(I−γPᵀ)⁻¹ start, a distribution over states, with V_γ(x) = d_γᵀr/(1−γ).
 
     Paper: eq:visitation-value, eq:dual-lp.  Departs: P11 (the transpose).
@@ -30,7 +31,7 @@ def visitation(P: Any, start: int | ArrayLike, gamma: float) -> Array:
 
 def expand_visitation(
     P: Any, start: int | ArrayLike, gamma: float, gamma_prime: float, order: Order
-) -> Array:
+) -> FloatArray:
     """K-th order expansion of d_γ' around d_γ; its mass is 1 − c^{K+1}.
 
         d_K = (1−γ')/(1−γ) · Σ_{k≤K} ((γ'−γ)(I−γPᵀ)⁻¹Pᵀ)ᵏ d_γ,    V_K(x) = d_Kᵀr/(1−γ')
@@ -53,7 +54,7 @@ def expand_visitation(
     return (1.0 - gamma_prime) * weighted_occupancy(P, start, gamma, gamma_prime, order)
 
 
-def mixture(P: Any, start: int | ArrayLike, gamma: float, gamma_prime: float) -> Array:
+def mixture(P: Any, start: int | ArrayLike, gamma: float, gamma_prime: float) -> FloatArray:
     """ρ with V_γ'(start) = ρᵀV_γ: weights of mass (1−γ)/(1−γ'), not a distribution.
 
         ρ = (I−γPᵀ)(I−γ'Pᵀ)⁻¹ start = start + (γ'−γ) Σ_{t≥1} γ'^{t−1} (Pᵀ)ᵗ start
@@ -69,7 +70,7 @@ def mixture(P: Any, start: int | ArrayLike, gamma: float, gamma_prime: float) ->
 
 def expand_mixture(
     P: Any, start: int | ArrayLike, gamma: float, gamma_prime: float, order: Order
-) -> Array:
+) -> FloatArray:
     """ρ_K with V_K(start) = ρ_KᵀV_γ; its mass is Σ_{k≤K} c^k.
 
         ρ_K = Σ_{k≤K} ((γ'−γ)(I−γPᵀ)⁻¹Pᵀ)ᵏ start,   ‖ρ − ρ_K‖_1 = c^{K+1}(1−γ)/(1−γ')
@@ -94,8 +95,8 @@ def expand_mixture(
 
 
 def weighted_occupancy(
-    P: Chain, start: Array, gamma: float, gamma_prime: float, order: Order
-) -> Array:
+    P: Chain, start: FloatArray, gamma: float, gamma_prime: float, order: Order
+) -> FloatArray:
     """Σ_t w_K(t) (Pᵀ)ᵗ start: how often each state is visited, weighted by w_K.
 
     The sum is (I−γPᵀ)⁻¹ρ_K; its limits are Σγᵗ at order 0 and Σγ'ᵗ at infinity.
