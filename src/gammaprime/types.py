@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 Order = int | float
@@ -132,3 +132,16 @@ def unknown(what: str, name: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names)}"
     return f"unknown {what} {name!r}: {hint}"
+
+
+def check_keys(
+    table: Mapping[str, Any], required: Iterable[str], optional: Iterable[str] = ()
+) -> None:
+    """Raise a `ValueError` if a table lacks a required key or has an unknown one."""
+    allowed = (*required, *optional)
+    for key in table:
+        if key not in allowed:
+            raise ValueError(unknown("key", key, allowed))
+    for key in required:
+        if key not in table:
+            raise ValueError(f"key {key!r} is missing")

@@ -37,7 +37,7 @@ advantage = { kind = "taylor_q", gamma_prime = 0.999, order = 1, eta = 0.01, loo
 
 [figure]
 kind = "curves"
-baseline = "PPO"
+compare = [["PPO 0.999", "PPO"], ["PPO(K)", "PPO"]]
 """
 ABLATION = """
 title = "Along η"
@@ -59,7 +59,7 @@ weighting = { kind = "taylor_weight", gamma_prime = 0.999, order = inf }
 
 [figure]
 kind = "ablation"
-baseline = "PPO"
+normalise_by = "PPO"
 
 [[figure.panels]]
 label = "η"

@@ -1,6 +1,4 @@
-"""[figure]: what it may say, what stands for what it does not, and which variants it compares."""
-
-import dataclasses
+"""[figure]: what it may say, its defaults, and which variants it compares."""
 
 import pytest
 
@@ -13,48 +11,39 @@ def shipped_sweeps():
     return sorted({*spec.shipped()} - {"fig_errors", "weights"})
 
 
-FIGURE = 'kind = "curves"\nbaseline = "PPO"'
+COMPARE = 'compare = [["PPO 0.999", "PPO"], ["PPO(K)", "PPO"]]'
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('baseline = "PPO"', 'baselin = "PPO"', "did you mean 'baseline'"),
-        ('baseline = "PPO"', 'baseline = "PPQ"', "unknown variant 'PPQ': did you mean 'PPO'"),
-        ('baseline = "PPO"', 'band = "median"', "unknown band 'median'"),
-        ('baseline = "PPO"', 'returns = "test"', "unknown returns 'test'"),
-        ('baseline = "PPO"', 'band = ["iqm"]', "unknown band"),
-        ('baseline = "PPO"', "last = 0", "last=0: must be an integer >= 1"),
-        ('baseline = "PPO"', "last = 0.5", "last=0.5: must be an integer >= 1"),
-        ('baseline = "PPO"', "spread = inf", "spread=inf: must be a number above 0"),
-        ('baseline = "PPO"', 'focus = "PPO(k)"', "did you mean 'PPO\\(K\\)'"),
-        ('baseline = "PPO"', "focus = 3", "focus=3: must be the name of a variant"),
-        ('baseline = "PPO"', "panels = 3", "panels: is for the kind ablation, not curves"),
+        (COMPARE, "compar = []", "unknown key 'compar': did you mean 'compare'"),
+        (COMPARE, 'baseline = "PPO"', "unknown key 'baseline'"),
+        (COMPARE, 'compare = [["PPQ", "PPO(K)"]]', "unknown variant 'PPQ': did you mean 'PPO'"),
+        (COMPARE, 'compare = "PPO"', "compare='PPO': must be a list of pairs of variants"),
+        (COMPARE, 'compare = ["PPO", "PPO(K)"]', "must be a list of pairs of variants"),
+        (COMPARE, 'compare = [["PPO", "PPO(K)", "PPO 0.999"]]', "must be a list of pairs"),
+        (COMPARE, "compare = [[1, 2]]", r"compare=\[1, 2\]: must be a list of variants"),
+        (COMPARE, 'compare = [["PPO", "PPO"]]', "must name each once"),
         (
-            'baseline = "PPO"',
-            'baseline = "PPO"\ngroups = [["PPO"]]',
-            "and so does baseline; choose",
+            COMPARE,
+            'compare = [["PPO", "PPO(K)"], ["PPO(K)", "PPO"]]',
+            "must name each pair once",
         ),
-        (
-            FIGURE,
-            'kind = "ablation"\ngroups = [["PPO"]]',
-            "groups: is for the kind curves or table,",
-        ),
-        ('baseline = "PPO"', 'against_baseline = ["PPO(K)"]', "against_baseline: needs a focus"),
-        (
-            'baseline = "PPO"',
-            'focus = "PPO(K)"\nagainst_baseline = ["PPO(K)"]',
-            "against_baseline: 'PPO\\(K\\)' is the focus",
-        ),
-        ('kind = "curves"', 'kind = "table"', "baseline: is for the kind curves or ablation, not"),
+        (COMPARE, 'band = "median"', "unknown band 'median'"),
+        (COMPARE, 'returns = "test"', "unknown returns 'test'"),
+        (COMPARE, 'band = ["iqm"]', "unknown band"),
+        (COMPARE, "last = 0", "last=0: must be an integer >= 1"),
+        (COMPARE, "last = 0.5", "last=0.5: must be an integer >= 1"),
+        (COMPARE, "spread = inf", "spread=inf: must be a number above 0"),
+        (COMPARE, "levels = 3000", "levels=3000: must be a table of tasks and returns"),
+        (COMPARE, 'levels = { "Hopper-v4" = "high" }', "Hopper-v4='high': must be a finite number"),
+        (COMPARE, "panels = 3", "panels: is for the kind ablation, not curves"),
+        (COMPARE, 'normalise_by = "PPO"', "normalise_by: is for the kind ablation, not curves"),
         ('kind = "curves"', 'kind = "ablation"', "key 'panels' is missing"),
         ('kind = "curves"', 'kind = "ablation"\npanels = 3', "panels: must be tables"),
         ('kind = "curves"', 'kind = "ablation"\npanels = []', "panels: must be tables"),
         ('kind = "curves"', 'kind = "ablation"\npanels = [3]', "panels: must be tables"),
-        (FIGURE, 'kind = "table"\ngroups = "PPO"', "must be lists of variants, at least one"),
-        (FIGURE, 'kind = "table"\ngroups = []', "must be lists of variants, at least one"),
-        (FIGURE, 'kind = "table"\ngroups = ["PPO"]', "groups='PPO': must be a list of variants"),
-        (FIGURE, 'kind = "table"\ngroups = [["PPO", "PPO"]]', "must name each once"),
     ],
 )
 @pytest.mark.parametrize("changes", [{}, {"seeds": [0, 1]}, {"steps": 20_480}])
@@ -74,6 +63,8 @@ def test_options__refuse_what_nobody_reads(old, new, message, changes):
         ('variants = ["PPO", "K = ∞"]', 'variants = ["PPO", "K"]', "unknown variant 'K'"),
         ('variants = ["PPO", "K = ∞"]', "variants = 2", "panel 'K': variants=2: must be a list"),
         ('label = "K"', 'labl = "K"', "did you mean 'label'"),
+        ('normalise_by = "PPO"', 'normalise_by = "PPQ"', "unknown variant 'PPQ'"),
+        ('normalise_by = "PPO"', "normalise_by = 3", r"normalise_by=\[3\]: must be a list"),
     ],
 )
 def test_options__refuse_panels_that_cannot_be_drawn(old, new, message):
@@ -82,27 +73,36 @@ def test_options__refuse_panels_that_cannot_be_drawn(old, new, message):
         options.read(fake_runs.load(fake_runs.ABLATION.replace(old, new)))
 
 
-def test_options__compare_with_the_baseline_or_the_focus_or_inside_groups():
-    sweep = fake_runs.load(fake_runs.CURVES)
-    read = options.read(sweep)
-    assert read.pairs == [("PPO 0.999", "PPO"), ("PPO(K)", "PPO")]
-    assert dataclasses.replace(read, focus="PPO(K)").pairs == [
-        ("PPO(K)", "PPO"),
-        ("PPO(K)", "PPO 0.999"),
-    ]
-    focused = dataclasses.replace(read, focus="PPO(K)", against_baseline=("PPO 0.999",))
-    assert focused.pairs[2:] == [("PPO 0.999", "PPO")]
-    groups = 'groups = [["PPO(K)", "PPO"], ["PPO 0.999"]]'
-    for kind in ("curves", "table"):
-        grouped = fake_runs.load(fake_runs.CURVES.replace(FIGURE, f'kind = "{kind}"\n{groups}'))
-        assert options.read(grouped).pairs == [("PPO(K)", "PPO")]
-    assert options.read(sweep, "iqm").band == "iqm"
+def test_compare__is_each_other_variant_with_the_first_unless_it_is_given():
+    read = options.read(fake_runs.load(fake_runs.CURVES.replace(COMPARE, "")))
+    assert read.compare == (("PPO 0.999", "PPO"), ("PPO(K)", "PPO"))
+    text = fake_runs.CURVES.replace(COMPARE, 'compare = [["PPO(K)", "PPO 0.999"]]')
+    assert options.read(fake_runs.load(text)).compare == (("PPO(K)", "PPO 0.999"),)
+    text = fake_runs.CURVES.replace(COMPARE, "compare = []")
+    assert options.read(fake_runs.load(text)).compare == ()
+
+
+def test_compare__of_an_ablation_is_with_what_it_normalises_by():
+    text = fake_runs.ABLATION.replace('normalise_by = "PPO"', 'normalise_by = "K = ∞"')
+    read = options.read(fake_runs.load(text))
+    assert read.compare == (("PPO", "K = ∞"), ("η = 0.02", "K = ∞"))
+
+
+def test_groups__are_the_variants_that_comparisons_connect_in_the_order_of_the_spec():
+    read = options.read(spec.load("table_td3"))
+    assert read.groups == [("TD3(γ)", "TD3", "DDPG-v1"), ("SAC(γ)", "SAC", "DDPG-v2")]
+    read = options.read(spec.load("learning_onpolicy"))
+    assert read.groups == [("PPO", "TRPO"), ("PPO, PyBullet",)]
+
+
+def test_band__can_be_replaced():
+    assert options.read(fake_runs.load(fake_runs.CURVES), "iqm").band == "iqm"
 
 
 @pytest.mark.parametrize("name", shipped_sweeps())
 def test_options__of_every_shipped_sweep_can_be_read(name):
     read = options.read(spec.load(name))
-    assert read.pairs
+    assert read.compare
     assert bool(read.panels) == (read.kind == "ablation")
 
 
@@ -124,9 +124,7 @@ def test_options__of_every_shipped_sweep_can_be_read(name):
     ],
 )
 def test_options__compare_every_pair_that_the_paper_claims_something_of(name, claimed):
-    pairs = options.read(spec.load(name)).pairs
-    assert claimed <= set(pairs)
-    assert len({frozenset(pair) for pair in pairs}) == len(pairs)
+    assert claimed <= set(options.read(spec.load(name)).compare)
 
 
 @pytest.mark.parametrize("name", shipped_sweeps())
@@ -135,18 +133,15 @@ def test_figure_of_the_paper__comes_with_what_the_paper_claims(name):
     assert bool(sweep.paper) == bool(sweep.claim)
 
 
-def test_options__forget_variants_that_other_tasks_leave_out():
+def test_options__drop_variants_that_other_tasks_leave_out():
     text = fake_runs.CURVES.replace('name = "PPO"\n', 'name = "PPO"\ntasks = ["Ant-v4"]\n')
+    text = text.replace(COMPARE, 'compare = [["PPO(K)", "PPO"], ["PPO(K)", "PPO 0.999"]]')
     read = options.read(fake_runs.load(text).change(tasks=["Hopper-v4"]))
-    assert read.baseline == "PPO 0.999"
-
-
-def test_options__never_compare_two_variants_twice_where_the_baseline_is_left_out():
-    text = fake_runs.CURVES.replace('name = "PPO"\n', 'name = "PPO"\ntasks = ["Ant-v4"]\n')
-    text += 'focus = "PPO 0.999"\nagainst_baseline = ["PPO(K)"]\n'
-    assert options.read(fake_runs.load(text)).pairs[2:] == [("PPO(K)", "PPO")]
+    assert read.compare == (("PPO(K)", "PPO 0.999"),)
+    text = fake_runs.ABLATION.replace('name = "PPO"\n', 'name = "PPO"\ntasks = ["Ant-v4"]\n')
     read = options.read(fake_runs.load(text).change(tasks=["Hopper-v4"]))
-    assert read.pairs == [("PPO 0.999", "PPO(K)")]
+    assert read.normalise_by == "η = 0.02"
+    assert [panel.variants for panel in read.panels] == [("η = 0.02",), ("K = ∞",)]
 
 
 def test_options__refuse_an_ablation_of_which_other_tasks_leave_nothing():

@@ -248,7 +248,7 @@ def test_report__names_and_leaves_out_a_sweep_that_can_no_longer_be_read(tmp_pat
     sweep, _ = made_up(runs)
     file.write_text(fake_runs.CURVES, encoding="utf-8")
     history.note(runs, str(file), sweep)
-    file.write_text(fake_runs.CURVES.replace("baseline", "baselin"), encoding="utf-8")
+    file.write_text(fake_runs.CURVES.replace("compare", "compar"), encoding="utf-8")
     note = history.note(runs, str(file), sweep)
     (runs / "sweeps/torn.json").write_text("{")
     out = tmp_path / "report.html"
@@ -265,7 +265,7 @@ def test_report__names_and_leaves_out_a_sweep_that_can_no_longer_be_read(tmp_pat
 
 def test_figure__finds_a_misspelt_variant_also_where_tasks_are_changed(tmp_path, capsys):
     file = tmp_path / "made_up.toml"
-    file.write_text(fake_runs.CURVES.replace('baseline = "PPO"', 'baseline = "PPQ"'), "utf-8")
+    file.write_text(fake_runs.CURVES.replace('["PPO(K)", "PPO"]', '["PPO(K)", "PPQ"]'), "utf-8")
     words = ["figure", str(file), "--runs", str(tmp_path), "--tasks", "Hopper-v4"]
     assert cli.main(words) == 2
     assert "unknown variant 'PPQ': did you mean 'PPO'" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from figures import fake_runs
 from gammaprime.figures import options, summaries
 from gammaprime.figures.statistics import Interval
 from gammaprime.figures.summaries import Comparison
@@ -14,11 +15,8 @@ from gammaprime.sweeps.records import Record
 
 
 def shown(**changes):
-    names = ("PPO", "PPO(K)")
-    base = options.Options(
-        "curves", "training", "median_std", "PPO", None, (), (), (names,), 10, 0.5
-    )
-    return dataclasses.replace(base, **changes)
+    read = options.read(fake_runs.load(fake_runs.CURVES))
+    return dataclasses.replace(read, **changes)
 
 
 def record(values=(), evaluations=(), steps=1000, **changes):

@@ -10,7 +10,7 @@ from gammaprime import figures
 from gammaprime.figures import ablation, curves, options, summaries, table
 from gammaprime.sweeps.records import read_records
 
-CURVES_FIGURE = 'kind = "curves"\nbaseline = "PPO"\n'
+COMPARE = 'compare = [["PPO 0.999", "PPO"], ["PPO(K)", "PPO"]]'
 LEVELS = {"PPO": 100.0, "PPO 0.999": 60.0, "PPO(K)": 120.0, "η = 0.02": 150.0, "K = ∞": 80.0}
 
 
@@ -216,16 +216,16 @@ def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep):
 
 @pytest.mark.paper("table:td3")
 def test_table__of_evaluations_takes_the_last_ten_and_keeps_groups_apart(sweep):
-    groups = 'groups = [["PPO(K)", "PPO"], ["PPO 0.999", "PPO"]]'
-    asked = f'kind = "table"\nreturns = "evaluations"\n{groups}\n'
-    shown = options.read(fake_runs.load(fake_runs.CURVES.replace(CURVES_FIGURE, asked)))
+    asked = 'returns = "evaluations"\ncompare = [["PPO(K)", "PPO"]]'
+    text = fake_runs.CURVES.replace(COMPARE, asked).replace('"curves"', '"table"')
+    shown = options.read(fake_runs.load(text))
     found = table.cells(sweep[1], shown)
     record = next(r for r in sweep[1] if r.variant == "PPO" and r.task == "Hopper-v4")
     seeds = [r.evaluations[-10:, 1].mean() for r in sweep[1][:5]]
     assert len(record.evaluations) == 10
     assert found["PPO", "Hopper-v4"].mean == pytest.approx(np.mean(seeds))
-    assert found["PPO", "Hopper-v4"].best  # of the second group
     assert found["PPO(K)", "Hopper-v4"].best
+    assert not found["PPO 0.999", "Hopper-v4"].best  # alone in the second table
     text = table.markdown(sweep[0], sweep[1], shown)
     assert text.count("| task |") == 2
 

@@ -105,11 +105,17 @@ def test_what_cannot_be_run__is_one_line_on_stderr(house, pool, capsys, words, m
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
-        ('kind = "curves"\nbaselin = "PPO"', "unknown key 'baselin': did you mean 'baseline'"),
-        ('kind = "curves"\nbaseline = "PPQ"', "unknown variant 'PPQ': did you mean 'PPO'"),
+        ('kind = "curves"\ncompar = []', "unknown key 'compar': did you mean 'compare'"),
+        (
+            'kind = "curves"\ncompare = [["PPQ", "PPO(K)"]]',
+            "unknown variant 'PPQ': did you mean 'PPO'",
+        ),
         ('kind = "ablation"', "key 'panels' is missing"),
         ('kind = "ablation"\npanels = 3', "panels: must be tables"),
-        ('kind = "curves"\ngroups = ["PPO"]', "groups='PPO': must be a list of variants"),
+        (
+            'kind = "curves"\ncompare = ["PPO"]',
+            "compare=['PPO']: must be a list of pairs of variants",
+        ),
     ],
 )
 def test_what_could_not_be_drawn__is_not_trained(house, pool, capsys, figure, message, more):

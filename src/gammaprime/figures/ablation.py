@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gammaprime.figures import statistics, summaries
-from gammaprime.figures.options import Options, Panel
+from gammaprime.figures.options import FigureOptions, Panel
 from gammaprime.figures.style import (
     BLACK,
     BLUE,
@@ -61,7 +61,9 @@ class Scores(NamedTuple):
         return [[own[i] for i in places if len(own[i])] for own in self.seeds]
 
 
-def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:
+def draw(
+    sweep: Sweep, records: Sequence[Record], folder: Path, options: FigureOptions
+) -> list[Path]:
     """The figure as PNG and SVG, and its points as CSV.
 
     Paper: fig:ablation, x:normalised-score.
@@ -72,12 +74,12 @@ def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options
     ]
 
 
-def scores(records: Sequence[Record], options: Options) -> list[Scores]:
+def scores(records: Sequence[Record], options: FigureOptions) -> list[Scores]:
     """Of each panel: a seed's final return over the mean final return of the baseline."""
     returns = summaries.finals(records, options)
     tasks = summaries.tasks_of(records)
     none = np.empty(0)
-    unit = {task: returns.get((options.baseline, task), none) for task in tasks}
+    unit = {task: returns.get((options.normalise_by, task), none) for task in tasks}
     usable = tuple(task for task in tasks if unit[task].size and unit[task].mean() > 0)
 
     def normalised(variant: str) -> list[Array]:
@@ -92,7 +94,7 @@ def scores(records: Sequence[Record], options: Options) -> list[Scores]:
     ]
 
 
-def columns(found: Sequence[Scores], options: Options) -> dict[str, list[Any]]:
+def columns(found: Sequence[Scores], options: FigureOptions) -> dict[str, list[Any]]:
     """A row for each point of each line, and for each average, which alone has an interval."""
     about = ("label", "value", "variant", "task", "seeds")
     names = (*about, "mean", "median", "interquartile_mean", "interval_of", "low", "high")
@@ -122,7 +124,7 @@ def centres(seeds: Sequence[Array], middle: float) -> tuple[int, float, float, f
     return pooled.size, mean, middle, float(statistics.interquartile_mean(pooled))
 
 
-def average(seeds: Sequence[Array], options: Options) -> statistics.Interval:
+def average(seeds: Sequence[Array], options: FigureOptions) -> statistics.Interval:
     """Over tasks; NaN of none."""
     if not seeds:
         return statistics.Interval(np.nan, np.nan, np.nan)
@@ -134,7 +136,7 @@ def median(seeds: Sequence[Array]) -> float:
     return float(np.median([own.mean() for own in seeds])) if seeds else np.nan
 
 
-def plot(sweep: Sweep, records: Sequence[Record], options: Options) -> Figure:
+def plot(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> Figure:
     """Two panels for each axis: tasks, and their average."""
     parts = panels(scores(records, options), options)
     with style():
@@ -147,7 +149,9 @@ def plot(sweep: Sweep, records: Sequence[Record], options: Options) -> Figure:
         return figure
 
 
-def panels(found: Sequence[Scores], options: Options) -> list[tuple[str, Callable[[Axes], None]]]:
+def panels(
+    found: Sequence[Scores], options: FigureOptions
+) -> list[tuple[str, Callable[[Axes], None]]]:
     """What is drawn, with its title: each task and the average, of each axis."""
     parts: list[tuple[str, Callable[[Axes], None]]] = []
     for own in found:
@@ -171,7 +175,7 @@ def dashes(task: str) -> str:
     return "--" if "Bullet" in task else "-"
 
 
-def draw_average(axes: Axes, own: Scores, options: Options) -> None:
+def draw_average(axes: Axes, own: Scores, options: FigureOptions) -> None:
     """The average with its interval, and the median over tasks."""
     shared = own.of_shared()
     three = np.array([average(seeds, options) for seeds in shared]).T
@@ -194,17 +198,17 @@ def _set_axis(axes: Axes, own: Scores) -> None:
     axes.set(xlabel=own.panel.label, ylabel="normalised return")
 
 
-def caption(sweep: Sweep, records: Sequence[Record], options: Options) -> str:
+def caption(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> str:
     """What is drawn, and what it lacks."""
     return " ".join([*summaries.notes(sweep, records), describe(records, options)])
 
 
-def describe(records: Sequence[Record], options: Options) -> str:
+def describe(records: Sequence[Record], options: FigureOptions) -> str:
     """What is normalised by what, and which tasks that leaves out."""
     found = scores(records, options)
     usable = {task for own in found for task in own.tasks}
     left_out = [task for task in summaries.tasks_of(records) if task not in usable]
-    missing = f" Left out, for no positive mean of {options.baseline}: {', '.join(left_out)}."
+    missing = f" Left out, for no positive mean of {options.normalise_by}: {', '.join(left_out)}."
     fewer = "".join(
         f" Averages along {own.panel.label} are over what all their points have: "
         f"{', '.join(own.shared) or 'no task'}."
@@ -212,7 +216,7 @@ def describe(records: Sequence[Record], options: Options) -> str:
         if own.shared != own.tasks
     )
     return (
-        f"Normalised: a seed's final return over the mean final return of {options.baseline} on "
-        "that task. Band: 95 % bootstrap interval, seeds resampled inside each task."
+        f"Normalised: a seed's final return over the mean final return of {options.normalise_by} "
+        "on that task. Band: 95 % bootstrap interval, seeds resampled inside each task."
         f"{missing if left_out else ''}{fewer}"
     )

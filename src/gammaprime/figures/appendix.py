@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from gammaprime.figures import summaries
 from gammaprime.figures.markup import Html, table, tag
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.table import show
 
 if TYPE_CHECKING:
     from gammaprime.sweeps.records import Record
 
 
-def runs(records: Sequence[Record], shown: Options) -> Html:
+def runs(records: Sequence[Record], shown: FigureOptions) -> Html:
     """A row for each run, finished or not."""
     head = ("variant", "task", "folder", "seed", "steps", "return", "return at γ'", "γ'")
     return table("Every run", head, [_run_row(record, shown) for record in records], first=3)
 
 
-def _run_row(record: Record, shown: Options) -> list[Html]:
+def _run_row(record: Record, shown: FigureOptions) -> list[Html]:
     texts = ["", ""]
     if record.done:
         ends = (summaries.RETURN, summaries.J_GAMMA_PRIME)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gammaprime.figures import findings, summaries
 from gammaprime.figures.findings import Findings
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import write_csv
 from gammaprime.figures.summaries import Comparison, Verdict
 from gammaprime.figures.table import markdown_rows
@@ -26,7 +26,9 @@ COLUMNS = (
 )
 
 
-def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:
+def draw(
+    sweep: Sweep, records: Sequence[Record], folder: Path, options: FigureOptions
+) -> list[Path]:
     """Probabilities of improvement, differences and p-values."""
     found = Findings(records, options)
     page = folder / f"{sweep.name}_comparisons.md"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gammaprime.figures import summaries
-from gammaprime.figures.options import BANDS, Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import (
     Axes,
     Figure,
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from gammaprime.sweeps.sweep import Sweep
 
 
-def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:
+def draw(
+    sweep: Sweep, records: Sequence[Record], folder: Path, options: FigureOptions
+) -> list[Path]:
     """The figure as PNG and SVG, and its lines as CSV.
 
     Paper: fig:onpolicy, fig:onpolicy-state, fig:separating, fig:td3, fig:sac.
@@ -53,7 +55,7 @@ def columns(lines: Sequence[Line]) -> dict[str, list[Any]]:
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
-def plot(sweep: Sweep, records: Sequence[Record], options: Options) -> Figure:
+def plot(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> Figure:
     """All panels on one sheet, with one legend."""
     lines = summaries.lines(records, options)
     tasks = summaries.tasks_of(records)
@@ -89,17 +91,17 @@ def draw_task(axes: Axes, sweep: Sweep, task: str, lines: Sequence[Line]) -> Non
     axes.locator_params(axis="x", nbins=5)
 
 
-def caption(sweep: Sweep, records: Sequence[Record], options: Options) -> str:
+def caption(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> str:
     """What is drawn, and what it lacks."""
     return " ".join([*summaries.notes(sweep, records), describe(sweep, records, options)])
 
 
-def describe(sweep: Sweep, records: Sequence[Record], options: Options) -> str:
+def describe(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> str:
     """What lines, bands and points are."""
     seeds = f"{len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else "one seed"
     source = "training episodes" if options.returns == "training" else "evaluations"
     dotted = "" if all(record.done for record in records) else " Dotted: not all seeds."
     return (
-        f"Lines and bands: {BANDS[options.band]} over {seeds}; a point is the mean over the "
-        f"{source} of the last {100 * summaries.WINDOW_SHARE:g} % of steps.{dotted}"
+        f"Lines and bands: {summaries.BANDS[options.band]} over {seeds}; a point is the mean over "
+        f"the {source} of the last {100 * summaries.WINDOW_SHARE:g} % of steps.{dotted}"
     )

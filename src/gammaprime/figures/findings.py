@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gammaprime.figures import summaries
 from gammaprime.figures.markup import Html, fold, join, table, tag
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.statistics import Interval
 from gammaprime.figures.summaries import Comparison, Verdict
 
@@ -29,10 +29,10 @@ MANY = 4
 class Findings:
     """Every comparison that a sweep asks for and has finished seeds of."""
 
-    def __init__(self, records: Sequence[Record], options: Options) -> None:
+    def __init__(self, records: Sequence[Record], options: FigureOptions) -> None:
         self.tasks = summaries.tasks_of(records)
         self.returns = summaries.finals(records, options)
-        found = (summaries.compare(self.returns, *pair, self.tasks) for pair in options.pairs)
+        found = (summaries.compare(self.returns, *pair, self.tasks) for pair in options.compare)
         self.overall = [comparison for comparison in found if comparison is not None]
         self.judged = summaries.judge(self.overall)
 

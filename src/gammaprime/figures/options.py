@@ -1,36 +1,69 @@
-"""How a spec wants its sweep shown: the table [figure], checked before anything is trained."""
+"""The table [figure] of a spec: how a sweep is shown and which variants are compared.
+
+It is parsed once, before anything is trained, and needs neither matplotlib nor JAX.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import TYPE_CHECKING, Any
+from math import inf, isfinite
+from typing import Any, Protocol
 
-from gammaprime.sweeps.spec import check_keys
-from gammaprime.types import check_count, unknown
+from gammaprime.types import check_count, check_keys, unknown
 
-if TYPE_CHECKING:
-    from gammaprime.sweeps.sweep import Sweep
+Table = Mapping[str, Any]
 
-BANDS = {
-    "median_std": "median ± standard deviation",
-    "iqm": "interquartile mean with its 95 % bootstrap interval",
-}
+KINDS = ("curves", "ablation", "table")
+BANDS = ("median_std", "iqm")
 RETURNS = ("training", "evaluations")
-SHARED = ("returns", "band", "last", "spread")
-COMPARED = ("baseline", "focus", "against_baseline")
-REQUIRED = {"curves": (), "ablation": ("panels",), "table": ()}
-OPTIONAL = {
-    "curves": (*SHARED, *COMPARED, "groups"),
-    "ablation": (*SHARED, *COMPARED),
-    "table": (*SHARED, "groups"),
-}
+SHARED = ("compare", "returns", "band", "last", "spread", "levels")
+OF_ABLATIONS = ("panels", "normalise_by")
+
+
+class Variant(Protocol):
+    """Variant of a sweep, as far as figures read it."""
+
+    @property
+    def name(self) -> str:
+        """Name that figures and tables show."""
+
+
+class Sweep(Protocol):
+    """Sweep, as far as figures read it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the spec, which begins the names of the files."""
+
+    @property
+    def title(self) -> str:
+        """Title of the figure."""
+
+    @property
+    def claim(self) -> str:
+        """Claim of the paper, in our words, or empty."""
+
+    @property
+    def paper(self) -> tuple[str, ...]:
+        """Labels of the paper."""
+
+    @property
+    def variants(self) -> Sequence[Variant]:
+        """Variants in the order of the spec."""
+
+    @property
+    def figure(self) -> Table:
+        """Table [figure], not yet checked."""
+
+    @property
+    def changed(self) -> Table:
+        """Steps, seeds and tasks that replace the spec's."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One axis of an ablation: its values, and the variants that stand for them."""
+    """One axis of an ablation: its values, and the variant that stands for each."""
 
     label: str
     values: tuple[float, ...]
@@ -38,84 +71,65 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Options:
-    """What [figure] says, and what stands for what it does not say."""
+class FigureOptions:
+    """Table [figure] of a spec with all defaults, and the texts of its sweep."""
 
+    name: str
+    title: str
+    claim: str
+    paper: tuple[str, ...]
+    changed: Table
+    variants: tuple[str, ...]
     kind: str
+    """curves, ablation or table."""
+    compare: tuple[tuple[str, str], ...]
+    """Pairs of variants; the first of each is tested against the second."""
     returns: str
-    """Judged by the episodes of training, or by evaluations."""
+    """Returns of the episodes of training, or of evaluations."""
     band: str
-    baseline: str | None
-    """Measures the others; the first variant unless named, None where groups compete: the first of
-    each is compared with its others."""
-    focus: str | None
-    """Compared with each other variant, if named; else each other is with the baseline."""
-    against_baseline: tuple[str, ...]
-    """Besides the focus, these are compared with the baseline."""
-    panels: tuple[Panel, ...]
-    groups: tuple[tuple[str, ...], ...]
-    """Variants that stand side by side: all, or those that compete by the spec."""
+    """Median ± standard deviation, or interquartile mean with its bootstrap interval."""
     last: int
-    """A final return is over so many last evaluations."""
+    """Number of last evaluations behind a final return."""
     spread: float
-    """Standard deviations behind the ± of a table."""
+    """Number of standard deviations behind the ± of a table."""
+    levels: Mapping[str, float]
+    """Return that separates the two levels of a bimodal task, by task."""
+    panels: tuple[Panel, ...]
+    """Axes of an ablation."""
+    normalise_by: str
+    """Variant by whose mean final return an ablation divides."""
 
     @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """Which variants are compared."""
-        if self.baseline is None:
-            return [(group[0], other) for group in self.groups for other in group[1:]]
-        (names,) = self.groups
-        if self.focus is None:
-            return [(name, self.baseline) for name in names if name != self.baseline]
-        pairs = [(self.focus, name) for name in names if name != self.focus]
-        # Where other tasks left the baseline out, another stands for it.
-        more = () if self.focus == self.baseline else self.against_baseline
-        return pairs + [(name, self.baseline) for name in more if name != self.baseline]
+    def groups(self) -> list[tuple[str, ...]]:
+        """Variants that are compared with each other, directly or through others."""
+        groups = [{name} for name in self.variants]
+        for first, second in self.compare:
+            joined = {n for group in groups if {first, second} & group for n in group}
+            groups = [group for group in groups if not group & joined] + [joined]
+        ordered = [tuple(name for name in self.variants if name in group) for group in groups]
+        return sorted(ordered, key=lambda group: self.variants.index(group[0]))
 
 
-def read(sweep: Sweep, band: str | None = None) -> Options:
-    """The options of a sweep; ``band`` replaces the spec's."""
-    table = sweep.figure
-    kind = table["kind"]
-    # On other tasks than the spec's, variants may be gone that it speaks of.
-    names = _Names(tuple(v.name for v in sweep.variants), strict="tasks" not in sweep.changed)
+def read(sweep: Sweep, band: str | None = None) -> FigureOptions:
+    """Parse the table [figure] of a sweep; ``band`` replaces the spec's."""
+    names = tuple(variant.name for variant in sweep.variants)
+    # Other tasks than the spec's may leave out variants that [figure] names.
+    strict = "tasks" not in sweep.changed
     try:
-        _check_kind(table)
-        return Options(
-            kind,
-            _one_of("returns", table.get("returns", "training"), RETURNS),
-            _one_of("band", band or table.get("band", "median_std"), BANDS),
-            None if _compete(table) else names.one("baseline", table) or names.known[0],
-            names.one("focus", table),
-            _against_baseline(table, names),
-            _panels(table["panels"], names) if kind == "ablation" else (),
-            _groups(table.get("groups", [list(names.known)]), names),
-            check_count("last", table.get("last", 10)),
-            _number("spread", table.get("spread", 0.5)),
-        )
+        return _parse(sweep, _Names(names, strict), band)
     except ValueError as error:
         raise ValueError(f"{sweep.name}: figure: {error}") from None
 
 
 @dataclass(frozen=True)
 class _Names:
-    """The variants that a figure may speak of."""
+    """Variants that a figure may name; unknown names are dropped unless ``strict``."""
 
     known: tuple[str, ...]
     strict: bool
 
-    def one(self, key: str, table: Mapping[str, Any]) -> str | None:
-        """The variant under a key, if there is one."""
-        if key not in table:
-            return None
-        if not isinstance(table[key], str):
-            raise ValueError(f"{key}={table[key]!r}: must be the name of a variant")
-        kept = self.kept(key, [table[key]])
-        return kept[0] if kept else None
-
-    def kept(self, key: str, wanted: Any) -> tuple[str, ...]:
-        """Those of a list that are there; all must be, unless other tasks were asked for."""
+    def keep(self, key: str, wanted: Any) -> tuple[str, ...]:
+        """Return those of a list of variants that exist."""
         if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
             raise ValueError(f"{key}={wanted!r}: must be a list of variants")
         if len(set(wanted)) < len(wanted):
@@ -126,30 +140,51 @@ class _Names:
         return tuple(name for name in wanted if name in self.known)
 
 
-def _check_kind(table: Mapping[str, Any]) -> None:
-    """Every key is one that this kind of figure reads."""
-    kind = table["kind"]
-    for key in table:
-        readers = [k for k in OPTIONAL if key in (*REQUIRED[k], *OPTIONAL[k])]
-        if readers and kind not in readers:
-            raise ValueError(f"{key}: is for the kind {' or '.join(readers)}, not {kind}")
-    check_keys(table, ("kind", *REQUIRED[kind]), OPTIONAL[kind])
+def _parse(sweep: Sweep, names: _Names, band: str | None) -> FigureOptions:
+    table = sweep.figure
+    kind = _one_of("kind", table.get("kind"), KINDS)
+    is_ablation = kind == "ablation"
+    for key in OF_ABLATIONS:
+        if key in table and not is_ablation:
+            raise ValueError(f"{key}: is for the kind ablation, not {kind}")
+    check_keys(table, ("kind", "panels") if is_ablation else ("kind",), (*SHARED, *OF_ABLATIONS))
+    unit = names.keep("normalise_by", [table.get("normalise_by", names.known[0])])
+    normalise_by = unit[0] if unit else names.known[0]
+    everyone = [[name, normalise_by] for name in names.known if name != normalise_by]
+    return FigureOptions(
+        sweep.name,
+        sweep.title,
+        sweep.claim,
+        sweep.paper,
+        sweep.changed,
+        names.known,
+        kind,
+        _pairs(table.get("compare", everyone), names),
+        _one_of("returns", table.get("returns", "training"), RETURNS),
+        _one_of("band", band or table.get("band", "median_std"), BANDS),
+        check_count("last", table.get("last", 10)),
+        _spread(table.get("spread", 0.5)),
+        _levels(table.get("levels", {})),
+        _panels(table["panels"], names) if is_ablation else (),
+        normalise_by,
+    )
 
 
-def _against_baseline(table: Mapping[str, Any], names: _Names) -> tuple[str, ...]:
-    if "against_baseline" not in table:
-        return ()
-    wanted = names.kept("against_baseline", table["against_baseline"])
-    if "focus" not in table:
-        raise ValueError("against_baseline: needs a focus; without one, all are")
-    for key in ("baseline", "focus"):
-        if table.get(key) in wanted:
-            raise ValueError(f"against_baseline: {table[key]!r} is the {key}")
-    return wanted
+def _pairs(lists: Any, names: _Names) -> tuple[tuple[str, str], ...]:
+    if not isinstance(lists, list) or any(not isinstance(p, list) or len(p) != 2 for p in lists):
+        raise ValueError(f"compare={lists!r}: must be a list of pairs of variants")
+    pairs = [names.keep("compare", pair) for pair in lists]
+    if len({frozenset(pair) for pair in lists}) < len(lists):
+        raise ValueError(f"compare={lists!r}: must name each pair once")
+    return tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2)
 
 
 def _panels(tables: Any, names: _Names) -> tuple[Panel, ...]:
-    if not isinstance(tables, list) or not tables:
+    if (
+        not isinstance(tables, list)
+        or not tables
+        or not all(isinstance(t, Mapping) for t in tables)
+    ):
         raise ValueError("panels: must be tables, at least one: [[figure.panels]]")
     panels = [_panel(table, names) for table in tables]
     kept = tuple(panel for panel in panels if panel.variants)
@@ -158,13 +193,11 @@ def _panels(tables: Any, names: _Names) -> tuple[Panel, ...]:
     return kept
 
 
-def _panel(table: Any, names: _Names) -> Panel:
-    if not isinstance(table, Mapping):
-        raise ValueError("panels: must be tables, at least one: [[figure.panels]]")
+def _panel(table: Table, names: _Names) -> Panel:
     check_keys(table, ("label", "values", "variants"))
     about = f"panel {table['label']!r}"
     values, variants = table["values"], table["variants"]
-    kept = names.kept(f"{about}: variants", variants)
+    kept = names.keep(f"{about}: variants", variants)
     if not isinstance(values, list) or any(type(value) not in (int, float) for value in values):
         raise ValueError(f"{about}: values={values!r}: must be a list of numbers")
     if len(values) != len(variants) or not values:
@@ -173,19 +206,13 @@ def _panel(table: Any, names: _Names) -> Panel:
     return Panel(str(table["label"]), tuple(v for v, name in pairs if name in kept), kept)
 
 
-def _compete(table: Mapping[str, Any]) -> bool:
-    """Whether variants are compared inside their groups."""
-    for key in COMPARED:
-        if key in table and "groups" in table:
-            raise ValueError(f"groups: say who is compared, and so does {key}; choose one")
-    return table["kind"] == "table" or "groups" in table
-
-
-def _groups(lists: Any, names: _Names) -> tuple[tuple[str, ...], ...]:
-    if not isinstance(lists, list) or not lists:
-        raise ValueError(f"groups={lists!r}: must be lists of variants, at least one")
-    groups = [names.kept("groups", group) for group in lists]
-    return tuple(group for group in groups if group)
+def _levels(table: Any) -> dict[str, float]:
+    if not isinstance(table, Mapping):
+        raise ValueError(f"levels={table!r}: must be a table of tasks and returns")
+    for task, level in table.items():
+        if type(level) not in (int, float) or not isfinite(level):
+            raise ValueError(f"levels: {task}={level!r}: must be a finite number")
+    return {str(task): float(level) for task, level in table.items()}
 
 
 def _one_of(key: str, value: Any, allowed: Collection[str]) -> str:
@@ -194,7 +221,7 @@ def _one_of(key: str, value: Any, allowed: Collection[str]) -> str:
     return value
 
 
-def _number(key: str, value: Any) -> float:
+def _spread(value: Any) -> float:
     if type(value) not in (int, float) or not 0 < value < inf:
-        raise ValueError(f"{key}={value!r}: must be a number above 0")
-    return value
+        raise ValueError(f"spread={value!r}: must be a number above 0")
+    return float(value)

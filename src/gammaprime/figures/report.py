@@ -15,7 +15,7 @@ from gammaprime.figures import table as tables
 from gammaprime.figures.findings import Findings
 from gammaprime.figures.inline import THEME, to_svg
 from gammaprime.figures.markup import Html, fold, join, table, tag
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import Axes, Figure, count_steps, look, sheet, style
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _claim(sweep: Sweep, findings: Findings) -> Html:
     )
 
 
-def _figure(name: str, sweep: Sweep, records: Sequence[Record], shown: Options) -> Html:
+def _figure(name: str, sweep: Sweep, records: Sequence[Record], shown: FigureOptions) -> Html:
     """A picture for each panel, so that they stand side by side or one below the other."""
     if shown.kind == "ablation":
         scores = ablation.scores(records, shown)
@@ -211,7 +211,7 @@ def _legend(keys: Sequence[tuple[str, Mapping[str, str]]]) -> Html:
     return tag("ul", *items, class_="legend")
 
 
-def _final_returns(records: Sequence[Record], shown: Options) -> list[Html]:
+def _final_returns(records: Sequence[Record], shown: FigureOptions) -> list[Html]:
     found = tables.cells(records, shown)
     tasks = summaries.tasks_of(records)
     parts = []

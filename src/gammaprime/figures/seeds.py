@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gammaprime.figures import summaries
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.table import final_phrase, markdown_rows, show
 
 if TYPE_CHECKING:
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from gammaprime.sweeps.sweep import Sweep
 
 
-def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:
+def draw(
+    sweep: Sweep, records: Sequence[Record], folder: Path, options: FigureOptions
+) -> list[Path]:
     """The numbers as a page of Markdown."""
     page = folder / f"{sweep.name}_seeds.md"
     page.write_text(markdown(sweep, records, options), encoding="utf-8")
     return [page]
 
 
-def markdown(sweep: Sweep, records: Sequence[Record], options: Options) -> str:
+def markdown(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> str:
     """A row for each variant on each task; runs that are not finished are left open."""
     head = ["task", "variant", "steps", "median", *(f"seed {seed}" for seed in sweep.seeds)]
     rows = [head, ["---", "---"] + ["---:"] * (len(head) - 2)]

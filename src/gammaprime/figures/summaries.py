@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gammaprime.figures import statistics
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.statistics import Interval
 
 if TYPE_CHECKING:  # they import the agents, which nothing here needs
@@ -32,6 +32,10 @@ LAST_SHARE = 0.1
 WINDOW_SHARE = 0.05
 """A point of a line is the mean over the last twentieth of all steps."""
 NUM_POINTS = 100
+BANDS = {
+    "median_std": "median ± standard deviation",
+    "iqm": f"interquartile mean with its {100 * statistics.COVERAGE:g} % bootstrap interval",
+}
 
 
 class Line(NamedTuple):
@@ -83,7 +87,7 @@ def told(record: Record, returns: str, quantity: int = RETURN) -> tuple[Array, A
     return rows[:, 0], rows[:, column]
 
 
-def final_return(record: Record, options: Options, quantity: int = RETURN) -> float:
+def final_return(record: Record, options: FigureOptions, quantity: int = RETURN) -> float:
     """The return at the end of a run; NaN of a run that told none.
 
     Paper: table:td3, fig:ablation.
@@ -97,7 +101,7 @@ def final_return(record: Record, options: Options, quantity: int = RETURN) -> fl
     return float(statistics.window_means(steps, values, [end], LAST_SHARE * end)[0])
 
 
-def finals(records: Iterable[Record], options: Options, quantity: int = RETURN) -> Finals:
+def finals(records: Iterable[Record], options: FigureOptions, quantity: int = RETURN) -> Finals:
     """Final returns of all finished runs."""
     found: dict[tuple[str, str], list[float]] = {}
     for record in records:
@@ -107,7 +111,7 @@ def finals(records: Iterable[Record], options: Options, quantity: int = RETURN) 
     return {key: np.array([x for x in seeds if np.isfinite(x)]) for key, seeds in found.items()}
 
 
-def lines(records: Sequence[Record], options: Options) -> list[Line]:
+def lines(records: Sequence[Record], options: FigureOptions) -> list[Line]:
     """A line for each variant and task, in the order of the spec."""
     return [_line(group, options) for group in groups(records)]
 
@@ -120,7 +124,7 @@ def groups(records: Iterable[Record]) -> list[list[Record]]:
     return list(found.values())
 
 
-def _line(group: Sequence[Record], options: Options) -> Line:
+def _line(group: Sequence[Record], options: FigureOptions) -> Line:
     first = group[0]
     grid = first.steps * np.arange(1, NUM_POINTS + 1) / NUM_POINTS
     curves = np.stack([_curve(record, grid, options.returns) for record in group])

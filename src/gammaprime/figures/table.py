@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gammaprime.figures import statistics, summaries
-from gammaprime.figures.options import Options
+from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import write_csv
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class Cell(NamedTuple):
 Cells = dict[tuple[str, str], Cell]
 
 
-def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options) -> list[Path]:
+def draw(
+    sweep: Sweep, records: Sequence[Record], folder: Path, options: FigureOptions
+) -> list[Path]:
     """The table as Markdown and CSV.
 
     Paper: table:td3.
@@ -52,7 +54,7 @@ def draw(sweep: Sweep, records: Sequence[Record], folder: Path, options: Options
     return [page, write_csv(folder / f"{sweep.name}_table.csv", columns(found))]
 
 
-def cells(records: Sequence[Record], options: Options) -> Cells:
+def cells(records: Sequence[Record], options: FigureOptions) -> Cells:
     """Every variant on every task that it is asked for."""
     returns = summaries.finals(records, options)
     distant = summaries.finals(records, options, summaries.J_GAMMA_PRIME)
@@ -87,7 +89,7 @@ def columns(found: Cells) -> dict[str, list[Any]]:
     return table | {"mean_gamma_prime": [cell.mean_gamma_prime for cell in found.values()]}
 
 
-def markdown(sweep: Sweep, records: Sequence[Record], options: Options) -> str:
+def markdown(sweep: Sweep, records: Sequence[Record], options: FigureOptions) -> str:
     """A table for each group of columns, the best and their ties in bold, and what they are."""
     found = cells(records, options)
     parts = [f"# {sweep.title}"]
@@ -107,7 +109,7 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(map(_escape, row))} |" for row in rows)
 
 
-def legend(options: Options) -> str:
+def legend(options: FigureOptions) -> str:
     """What a number is, and what a tie is."""
     return (
         f"Undiscounted return: mean ± {options.spread:g} standard deviations over seeds of a "
@@ -116,7 +118,7 @@ def legend(options: Options) -> str:
     )
 
 
-def final_phrase(options: Options) -> str:
+def final_phrase(options: FigureOptions) -> str:
     """What a final return is a mean over."""
     if options.returns == "evaluations":
         return f"the last {options.last} evaluations"

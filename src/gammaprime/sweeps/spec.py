@@ -7,14 +7,14 @@ a ``base`` and ``variants`` instead is a sweep of training runs (`gammaprime.swe
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from gammaprime.experiments import toy, weights
-from gammaprime.types import unknown
+from gammaprime.types import check_keys, unknown
 
 if TYPE_CHECKING:
     from gammaprime.sweeps.sweep import Sweep
@@ -105,19 +105,6 @@ def _single(table: Mapping[str, Any], name: str) -> Spec:
         raise ValueError(unknown("kind", table["kind"], KINDS))
     settings = _settings(KINDS[table["kind"]].Settings, table["settings"])
     return Spec(name, str(table["title"]), table["kind"], settings)
-
-
-def check_keys(
-    table: Mapping[str, Any], required: Iterable[str], optional: Iterable[str] = ()
-) -> None:
-    """Refuse a table that lacks a key, or has one that nobody reads."""
-    allowed = (*required, *optional)
-    for key in table:
-        if key not in allowed:
-            raise ValueError(unknown("key", key, allowed))
-    for key in required:
-        if key not in table:
-            raise ValueError(f"key {key!r} is missing")
 
 
 def _settings(cls: type[Settings], table: Any) -> Settings:

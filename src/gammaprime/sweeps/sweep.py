@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from gammaprime.runs import store
 from gammaprime.runs.options import AGENTS, Agent, Protocol, agent_from, agent_table, from_table
 from gammaprime.runs.setup import Setup, configure, name_run, spell_out
-from gammaprime.sweeps.spec import check_keys
-from gammaprime.types import check_count, unknown
+from gammaprime.types import check_count, check_keys, unknown
 
 Table = Mapping[str, Any]
 
