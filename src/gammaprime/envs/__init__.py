@@ -26,6 +26,7 @@ __all__ = [
     "Transition",
     "VecEnv",
     "make",
+    "time_limit",
 ]
 
 MUJOCO_TASKS = tuple(_MUJOCO_TASKS)
@@ -37,6 +38,7 @@ BULLET_TASKS = (
     "HopperBulletEnv-v0",
 )
 """Resumed exactly, by replay."""
+_BULLET_LIMIT = 1000
 
 
 def make(
@@ -82,6 +84,24 @@ def _make_id(task: str, num_envs: int, time_limit: int | None, stagger: bool) ->
     if ":" not in task and task not in registered_ids():
         raise ValueError(f"task={task!r}: {_suggest(task, registered_ids())}")
     return adapter([registered(task, time_limit)] * num_envs, stagger=stagger)
+
+
+def time_limit(task: str) -> int | None:
+    """Return the steps after which episodes of a task are cut, or None if nothing cuts them.
+
+    Known without a simulator for MuJoCo and PyBullet tasks; Gymnasium's registry tells the others.
+    """
+    if task in MUJOCO_TASKS:
+        return _MUJOCO_TASKS[task].time_limit
+    if task in BULLET_TASKS:
+        return _BULLET_LIMIT
+    from gammaprime.envs.gym import registered_ids, registered_limit
+
+    if "BulletEnv-" in task:
+        import gammaprime.envs.bullet  # noqa: F401  (registers the tasks)
+    if ":" not in task and task not in registered_ids():
+        raise ValueError(f"task={task!r}: {_suggest(task, registered_ids())}")
+    return registered_limit(task)
 
 
 def _suggest(task: str, registered_ids: Sequence[str]) -> str:

@@ -201,5 +201,13 @@ def registered_ids() -> list[str]:
     return list(gymnasium.registry)
 
 
+def registered_limit(task: str) -> int | None:
+    """Return the time limit that an id is registered with."""
+    try:
+        return gymnasium.spec(task).max_episode_steps
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"task={task!r}: {error}") from error
+
+
 def _registered_limit(env: gymnasium.Env[Any, Any]) -> int | None:
     return None if env.spec is None else env.spec.max_episode_steps

@@ -1,0 +1,258 @@
+"""The configuration of a run: what decides its numbers, as a value, as a table and as a hash.
+
+A dataclass becomes a table of JSON or TOML with its ``kind``: ``PPO(advantage=TaylorQ(order=2))``
+is ``{"kind": "ppo", "advantage": {"kind": "taylor_q", "order": 2, ...}, ...}``.  Infinity is
+written "inf".  Keys that a table leaves out keep their defaults, unknown keys are refused.
+
+No simulator is needed here: the time limits of tasks are data (`gammaprime.envs.time_limit`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from gammaprime import envs
+from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy
+from gammaprime.agents.checks import check_whole
+from gammaprime.runs.files import to_json
+from gammaprime.types import unknown
+
+Table = dict[str, Any]
+
+DEFAULT_GAMMA_PRIME = 0.999
+"""γ' of the reported returns of a task that has no time limit."""
+SETTINGS = {"agent", "task", "protocol", "steps", "seed"}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Evaluations during training, on environments of their own."""
+
+    every: int | None = None
+    """Steps between evaluations, 0 for none; default: a tenth of all steps, off-policy 5,000."""
+    episodes: int | None = None
+    """Episodes of one evaluation; default: 5, off-policy 10."""
+    gamma_prime: float | None = None
+    """γ' of the reported returns; default: 1 − 1/time_limit."""
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.every < 0:
+            raise ValueError(f"every={self.every!r}: must be 0 (never) or more")
+        if self.episodes is not None and self.episodes < 1:
+            raise ValueError(f"episodes={self.episodes!r}: must be at least 1")
+        if self.gamma_prime is not None and not 0.0 <= self.gamma_prime <= 1.0:
+            raise ValueError(f"gamma_prime={self.gamma_prime!r}: must lie in [0, 1]")
+
+    def is_due(self, before: int, now: int, done: bool) -> bool:
+        """Return whether the update from step ``before`` to ``now`` is followed by one."""
+        return bool(self.every) and (done or before // self.every < now // self.every)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides the numbers of a run; its hash names the folder of the run."""
+
+    agent: Agent
+    """The agent with all its settings."""
+    task: str | Table
+    """An id; of an environment or a constructor, its name, spaces and time limit."""
+    steps: int
+    """Environment steps, of all environments together."""
+    seed: int = 0
+    """Seed of everything random."""
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    """When the policy is evaluated, and at which γ'."""
+    time_limit: int | None = None
+    """Steps after which an episode is cut; default: the task's own limit."""
+    time_feature: bool = False
+    """Show the age to the agent, and make the time limit the end of the task."""
+    stagger: bool = True
+    """Cut first episodes early, so that several environments do not share one age."""
+
+    def __post_init__(self) -> None:
+        check_whole("seed", self.seed)
+        if not float(self.steps).is_integer() or self.steps < 1:
+            raise ValueError(f"steps={self.steps!r}: must be a whole number of at least 1")
+        object.__setattr__(self, "steps", int(self.steps))
+        if self.steps < self.agent.rollout_size:
+            raise ValueError(
+                f"steps={self.steps!r}: must be at least one rollout, num_envs*num_steps="
+                f"{self.agent.rollout_size}"
+            )
+
+    def resolve(self) -> RunConfig:
+        """Return the configuration with every default of its evaluations filled in."""
+        off_policy = isinstance(self.agent, OffPolicy)
+        every, episodes = (5_000, 10) if off_policy else (-(-self.steps // 10), 5)
+        given = self.evaluation
+        gamma_prime = given.gamma_prime
+        if gamma_prime is None:
+            limit = self._time_limit()
+            gamma_prime = 1.0 - 1.0 / limit if limit else DEFAULT_GAMMA_PRIME
+        evaluation = Evaluation(
+            every if given.every is None else given.every,
+            episodes if given.episodes is None else given.episodes,
+            gamma_prime,
+        )
+        return replace(self, evaluation=evaluation)
+
+    def _time_limit(self) -> int | None:
+        if self.time_limit is not None:
+            return self.time_limit
+        if isinstance(self.task, str):
+            return envs.time_limit(self.task)
+        return self.task["time_limit"]
+
+    @property
+    def name(self) -> str:
+        """Agent, task and seed: the readable part of the folder's name."""
+        task = self.task if isinstance(self.task, str) else self.task["object"]
+        return f"{name_of(self.agent)}-{re.sub('[/:]', '-', task)}-s{self.seed}"
+
+    @property
+    def folder(self) -> str:
+        """Name and hash of the resolved configuration: equal runs share one folder."""
+        return folder_name(self.name, self.resolve().to_table())
+
+    def to_table(self) -> Table:
+        """Return the content of config.json."""
+        judged = to_table(self.evaluation)
+        protocol = {f"eval_{name}": judged[name] for name in ("every", "episodes", "gamma_prime")}
+        for name in ("time_limit", "time_feature", "stagger"):
+            protocol[name] = vars(self)[name]
+        settings = {"agent": to_table(self.agent), "task": self.task, "protocol": protocol}
+        return {"kind": "train", "settings": settings | {"steps": self.steps, "seed": self.seed}}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> RunConfig:
+        """Return the configuration of a config.json."""
+        settings = table.get("settings")
+        is_run = table.get("kind") == "train" and isinstance(settings, Mapping)
+        if not is_run or SETTINGS - set(settings):
+            raise ValueError("is not the configuration of a training run")
+        rest = dict(settings["protocol"])
+        evaluation = {
+            name: rest.pop(f"eval_{name}")
+            for name in ("every", "episodes", "gamma_prime")
+            if f"eval_{name}" in rest
+        }
+        hints = get_type_hints(cls)
+        for name in rest:
+            if name not in hints:
+                raise ValueError(unknown("key", name, hints))
+        return cls(
+            agent_from(settings["agent"]),
+            settings["task"],
+            settings["steps"],
+            settings["seed"],
+            from_table(Evaluation, evaluation),
+            **{name: _typed(name, value, hints[name]) for name, value in rest.items()},
+        )
+
+
+def read_config(path: Path, table: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration that a folder's config.json holds; errors name the folder."""
+    try:
+        return RunConfig.from_table(table)
+    except ValueError as error:
+        raise ValueError(f"{path / 'config.json'}: {error}") from None
+
+
+def folder_name(name: str, table: Mapping[str, Any]) -> str:
+    """Return a name with the hash of a configuration behind it."""
+    digest = hashlib.sha256(to_json(table, indent=None)).hexdigest()
+    return f"{name}-{digest[:12]}"
+
+
+def kind_of(cls: type) -> str:
+    """Return the name of a class in tables: PPO is ppo, TaylorQ is taylor_q."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+
+
+KINDS: dict[str, type[Agent]] = {kind_of(type(agent)): type(agent) for agent in PRESETS.values()}
+
+
+DDPG_MARKS = {"num_critics": 1, "policy_delay": 1, "target_noise": 0.0}
+"""The settings by which DDPG differs from TD3."""
+
+
+def name_of(agent: Agent) -> str:
+    """Return the kind of an agent, or "ddpg" for a TD3 that has the settings of DDPG."""
+    if isinstance(agent, TD3) and vars(agent).items() >= DDPG_MARKS.items():
+        return "ddpg"
+    return kind_of(type(agent))
+
+
+def agent_from(table: Any) -> Agent:
+    """Return the agent that a table describes."""
+    return _from_kinds("agent", table, KINDS)
+
+
+def to_table(value: Any) -> Any:
+    """Return a dataclass, and all that it holds, in the types of JSON and TOML."""
+    if is_dataclass(value):
+        settings = {item.name: to_table(vars(value)[item.name]) for item in fields(value)}
+        return {"kind": kind_of(type(value))} | settings
+    if isinstance(value, tuple):
+        return [to_table(item) for item in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def from_table(cls: type, table: Mapping[str, Any]) -> Any:
+    """Return the dataclass with these settings; what is not named keeps its default."""
+    hints, names = get_type_hints(cls), [item.name for item in fields(cls)]
+    for key in table:
+        if key not in names:
+            raise ValueError(unknown("key", key, names))
+    return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    slots = [option for option in options if is_dataclass(option)]
+    if slots:
+        return _from_kinds(key, value, {kind_of(slot): slot for slot in slots})
+    if value is None and type(None) in options:
+        return None
+    for option in options:
+        if (fitted := _fit(key, value, option)) is not None:
+            return fitted
+    raise ValueError(f"{key}={value!r}: must be {_spell(options)}")
+
+
+def _from_kinds(key: str, table: Any, kinds: Mapping[str, type]) -> Any:
+    if isinstance(table, str):
+        table = {"kind": table}
+    if not isinstance(table, Mapping) or "kind" not in table:
+        raise ValueError(f"{key}={table!r}: must be a table with a kind: {', '.join(kinds)}")
+    if table["kind"] not in kinds:
+        raise ValueError(unknown(f"kind of {key}", table["kind"], kinds))
+    rest = {name: value for name, value in table.items() if name != "kind"}
+    return from_table(kinds[table["kind"]], rest)
+
+
+def _fit(key: str, value: Any, kind: Any) -> Any:
+    """Return the value as this type, or None if it does not fit."""
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            return None
+        return tuple(_typed(f"{key}[{i}]", item, get_args(kind)[0]) for i, item in enumerate(value))
+    if kind is float:
+        if value == "inf":
+            return math.inf
+        return float(value) if type(value) in (int, float) else None
+    return value if type(value) is kind else None
+
+
+def _spell(options: Iterable[Any]) -> str:
+    words = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+    return " or ".join(
+        "none" if option is type(None) else words.get(option, "a list") for option in options
+    )

@@ -1,0 +1,255 @@
+"""The lock on the folder of a run: one process trains it at a time, on one machine or several.
+
+    .lock-000003     JSON: the machine, process and command of its owner, and how far the run is
+
+The file with the highest number counts.  A lock is taken by creating the next number exclusively,
+which only one process can do and which every file system supports.  It is released by marking the
+file as free: no number is used twice.  A process that finds a higher number, or its own file gone,
+has lost the run and must not write to it.
+
+The owner rewrites its file every `BEAT` seconds.  A lock is free when its owner has ended, which
+the same machine sees at once; other machines take it over when its file is older than `PATIENCE`
+seconds by the clock of the file system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gammaprime.runs.files import to_json
+
+BEAT = 2.0
+"""Seconds between two heartbeats."""
+PATIENCE = 60.0
+"""Seconds without a heartbeat after which the lock of another machine is free."""
+PREFIX = ".lock-"
+
+
+class BusyError(ValueError):
+    """Another process is training the run."""
+
+
+class LostError(ValueError):
+    """This process did not report for so long that another has taken over its run."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who trains a run, and how far it is."""
+
+    host: str
+    pid: int
+    command: str
+    since: str
+    progress: Mapping[str, Any]
+    """steps, total, fps and return, as far as they are known."""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} ({self.command}), since {self.since}"
+
+
+def read(path: Path) -> Holder | None:
+    """Return who holds the lock of a folder, or None if it is free."""
+    number = _newest(path)
+    content = _content(path, number)
+    if not number or not _is_held(_file(path, number), content):
+        return None
+    return Holder(
+        str(content.get("host", "an unknown host")),
+        int(content.get("pid", 0)),
+        str(content.get("command", "starting")),
+        str(content.get("since", "now")),
+        dict(content.get("progress", {})),
+    )
+
+
+@contextmanager
+def hold(path: Path) -> Iterator[Lock]:
+    """Hold the lock of a folder, with a heartbeat; `BusyError` if another process has it.
+
+    The heartbeat has a thread of its own, so that a long update is not taken for a death.
+    """
+    lock = take(path)
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT):
+            # A disk that is full or away for a moment is no reason to give the run up.
+            with suppress(OSError):
+                lock.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield lock
+    finally:
+        over.set()
+        thread.join()
+        # A lock that cannot be released is free as soon as this process ends.
+        with suppress(OSError):
+            lock.release()
+
+
+def take(path: Path) -> Lock:
+    """Take the lock of a folder, which is made if it is missing; the caller beats and releases."""
+    path.mkdir(parents=True, exist_ok=True)
+    newest = _newest(path)
+    if newest and (holder := read(path)) is not None:
+        raise BusyError(f"{path}: is being trained by {holder}")
+    lock = Lock(path, newest + 1)
+    try:
+        with _file(path, lock.number).open("xb"):
+            pass
+    except FileExistsError:
+        raise BusyError(f"{path}: another process has just taken this run") from None
+    # Two others may have come and gone since the folder was read, and cleared the number taken.
+    if not lock.beat():
+        _file(path, lock.number).unlink(missing_ok=True)
+        raise BusyError(f"{path}: another process has just taken this run")
+    for number in _numbers(path):
+        if number < lock.number:
+            _file(path, number).unlink(missing_ok=True)
+    return lock
+
+
+class Lock:
+    """The lock of a folder in the hands of this process, until it is released or lost."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.path, self.number = path, number
+        self.progress: Mapping[str, Any] = {}
+        """How far the run is; the next heartbeat tells it."""
+        self._owner = {
+            "machine": machine(),
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "created": _created(os.getpid()),
+            "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
+            "since": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        }
+
+    @property
+    def held(self) -> bool:
+        """True until another process has taken the run."""
+        # The file is asked for by name: a listing may miss one that is being replaced.
+        return _newest(self.path) <= self.number and _file(self.path, self.number).is_file()
+
+    def check(self) -> None:
+        """Raise `LostError` if another process has taken the run; to be called before writing."""
+        if not self.held:
+            raise LostError(
+                f"{self.path}: was taken over by {read(self.path) or 'another process'}, "
+                f"because this one did not report for {PATIENCE:.0f} s"
+            )
+
+    def beat(self) -> bool:
+        """Tell that the run goes on and how far it is; False if it was lost."""
+        if self.held:
+            self._write({"progress": dict(self.progress)})
+            return True
+        return False
+
+    def release(self) -> None:
+        """Give the run back."""
+        if self.held:
+            self._write({"free": True})
+
+    def _write(self, more: Mapping[str, Any]) -> None:
+        temporary = self.path / f"{PREFIX}{self.number:06d}.tmp"
+        temporary.write_bytes(to_json({**self._owner, **more}, indent=None))
+        temporary.replace(_file(self.path, self.number))
+
+
+def machine() -> str:
+    """Return what names this machine since its last start, and its process numbers."""
+    boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    parts = [platform.node()]
+    if boot.is_file():
+        parts += [boot.read_text().strip(), str(namespace.readlink())]
+    return " ".join(parts)
+
+
+def _is_held(file: Path, content: Mapping[str, Any]) -> bool:
+    if content.get("free"):
+        return False
+    if content.get("machine") == machine():
+        created = _created(int(content["pid"]))
+        if created is None:
+            return False
+        if abs(created - float(content["created"])) < 1.0:
+            return True
+        # Another process with the same number, or a clock that was set since: the beat decides.
+    return _age(file) <= PATIENCE
+
+
+def _created(pid: int) -> float | None:
+    """Return when a process of this machine was created, or None if it has ended."""
+    try:
+        import psutil
+    except ImportError:  # an environment from before psutil was among the requirements
+        return _created_in_proc(pid)
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+    except psutil.AccessDenied:
+        return 0.0  # another user's process, which tells only that it is there
+
+
+def _created_in_proc(pid: int) -> float | None:
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state == "Z" else float(rest[18])
+
+
+def _age(file: Path) -> float:
+    """Return the seconds since a file was written, by the clock of its file system.
+
+    Clocks of two machines differ; the times of two files in one folder come from one clock.
+    """
+    mark = file.with_name(f".clock-{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        mark.touch()
+        now = mark.stat().st_mtime
+        mark.unlink()
+    except OSError:  # the folder may be read, and not written
+        now = time.time()
+    try:
+        return now - file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0  # replaced or taken over at this moment
+
+
+def _content(path: Path, number: int) -> dict[str, Any]:
+    """Return what a lock says; nothing if it is being written at this moment."""
+    try:
+        content = json.loads(_file(path, number).read_bytes())
+    except (OSError, ValueError):
+        content = {}
+    return content if isinstance(content, dict) else {}
+
+
+def _newest(path: Path) -> int:
+    return max(_numbers(path), default=0)
+
+
+def _numbers(path: Path) -> list[int]:
+    found = (file.name.removeprefix(PREFIX) for file in path.glob(f"{PREFIX}*"))
+    return [int(number) for number in found if number.isdigit()]
+
+
+def _file(path: Path, number: int) -> Path:
+    return path / f"{PREFIX}{number:06d}"

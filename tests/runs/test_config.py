@@ -1,0 +1,166 @@
+"""Configurations: the tables and the folders of published runs, defaults that are filled in."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+from gammaprime import envs
+from gammaprime.agents import PPO, PRESETS, SAC, TD3
+from gammaprime.runs.config import Evaluation, RunConfig
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "results/published/runs"
+FOLDERS = sorted(file.parent for file in PUBLISHED.glob("*/config.json"))
+
+
+def test_published_runs__are_there():
+    assert len(FOLDERS) >= 48
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_configuration_of_a_published_run__keeps_its_table_and_its_folder(folder):
+    table = json.loads((folder / "config.json").read_text())
+    config = RunConfig.from_table(table)
+    assert config.to_table() == table
+    assert config.resolve() == config
+    assert config.folder == folder.name
+
+
+def test_defaults__are_filled_in_so_that_equal_runs_share_a_configuration():
+    implied = RunConfig(PPO(), "Hopper-v4", 1e5)
+    said = RunConfig(PPO(), "Hopper-v4", 100_000, 0, Evaluation(10_000, 5, 1 - 1 / 1000))
+    assert implied.resolve() == said == said.resolve()
+    assert implied.folder == said.folder
+    assert implied.name == "ppo-Hopper-v4-s0"
+    off_policy = RunConfig(TD3(), "Hopper-v4", 1e5, evaluation=Evaluation(episodes=3)).resolve()
+    assert off_policy.evaluation == Evaluation(5_000, 3, 0.999)
+
+
+def test_configuration_of_the_first_runs__has_kept_its_hash():
+    # Folders are named by it: a run from before must be found and resumed.
+    assert RunConfig(PPO(), "Hopper-v4", 1e6).folder == "ppo-Hopper-v4-s0-0a316337f9b6"
+
+
+@pytest.mark.parametrize(
+    ("task", "limit", "gamma_prime"),
+    [
+        ("Hopper-v4", None, 1 - 1 / 1000),
+        ("HopperBulletEnv-v0", None, 1 - 1 / 1000),
+        ("Hopper-v4", 20, 1 - 1 / 20),
+        ("CartPole-v1", None, 1 - 1 / 500),
+        ({"object": "f", "time_limit": 50}, None, 1 - 1 / 50),
+        ({"object": "f", "time_limit": None}, None, 0.999),
+        ({"object": "f", "time_limit": 50}, 10, 1 - 1 / 10),
+    ],
+)
+def test_discount_of_reported_returns__comes_from_the_time_limit(task, limit, gamma_prime):
+    pytest.importorskip("gymnasium")
+    config = RunConfig(PPO(), task, 1e6, time_limit=limit).resolve()
+    assert config.evaluation.gamma_prime == gamma_prime
+    assert config.time_limit == limit
+
+
+def test_own_tasks__are_resolved_without_a_simulator():
+    code = (
+        "import sys\n"
+        "for name in ('gymnasium', 'mujoco', 'pybullet'): sys.modules[name] = None\n"
+        "from gammaprime.agents import PPO\n"
+        "from gammaprime.runs.config import RunConfig\n"
+        "from gammaprime import envs\n"
+        "for task in (*envs.MUJOCO_TASKS, *envs.BULLET_TASKS):\n"
+        "    RunConfig(PPO(), task, 1e6).folder\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_time_limits__are_those_of_the_environments():
+    pytest.importorskip("mujoco")
+    pytest.importorskip("pybullet_envs_gymnasium")
+    for task in (*envs.MUJOCO_TASKS, *envs.BULLET_TASKS, "CartPole-v1", "Pendulum-v1"):
+        env = envs.make(task)
+        assert envs.time_limit(task) == env.time_limit
+        env.close()
+
+
+def test_task_that_does_not_exist__is_refused_with_the_nearest():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match="did you mean Hopper-v"):
+        RunConfig(PPO(), "Hoper-v4", 1e6).resolve()
+    with pytest.raises(ValueError, match="task='nowhere:X-v0'"):
+        envs.time_limit("nowhere:X-v0")
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (PRESETS["ddpg"], "ddpg"),
+        (PRESETS["ddpg_spinning_up"], "ddpg"),
+        (replace(PRESETS["ddpg"], gamma=0.9, learning_rate=1e-2), "ddpg"),
+        (TD3(num_critics=1, policy_delay=1, target_noise=0.0, learning_rate=1e-4), "ddpg"),
+        (TD3(num_critics=1, policy_delay=1), "td3"),
+        (TD3(num_critics=1, target_noise=0.0), "td3"),
+        (TD3(policy_delay=1, target_noise=0.0), "td3"),
+        (SAC(num_critics=1), "sac"),
+        (PRESETS["trpo_baselines"], "trpo"),
+    ],
+)
+def test_folder__has_the_name_of_what_is_trained_however_it_was_asked_for(agent, name):
+    config = RunConfig(agent, "pkg:Hop/er-v4", 1e6, 3)
+    assert config.name == f"{name}-pkg-Hop-er-v4-s3"
+
+
+@pytest.mark.parametrize(
+    ("every", "moments"), [(0, []), (64, [64, 128, 160]), (50, [64, 128, 160]), (1, [32, 64, 96])]
+)
+def test_evaluations__are_due_once_for_each_interval_and_at_the_end(every, moments):
+    evaluation = Evaluation(every)
+    due = [now for now in range(32, 161, 32) if evaluation.is_due(now - 32, now, now == 160)]
+    assert due[: len(moments)] == moments
+    assert every == 1 or due == moments
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 10}, "steps=10: must be at least one rollout, num_envs\\*num_steps=2048"),
+        ({"steps": 4096.5}, "steps=4096.5: must be a whole number"),
+        ({"steps": math.inf}, "steps=inf: must be a whole number"),
+        ({"seed": -1}, "seed=-1: must be an integer >= 0"),
+        ({"evaluation": {"every": -1}}, "every=-1"),
+        ({"evaluation": {"episodes": 0}}, "episodes=0"),
+        ({"evaluation": {"gamma_prime": 1.5}}, "gamma_prime=1.5"),
+    ],
+)
+def test_settings_that_make_no_sense__are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        RunConfig(
+            PPO(),
+            "Hopper-v4",
+            settings.get("steps", 1e6),
+            settings.get("seed", 0),
+            Evaluation(**settings.get("evaluation", {})),
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.update(kind="toy"), "is not the configuration of a training run"),
+        (lambda table: table["settings"].pop("seed"), "is not the configuration of a training run"),
+        (lambda table: table["settings"]["agent"].update(gama=1), "did you mean 'gamma'?"),
+        (lambda table: table["settings"]["protocol"].update(tim_limit=1), "mean 'time_limit'?"),
+        (lambda table: table["settings"]["protocol"].update(stagger=1), "must be true or false"),
+        (lambda table: table["settings"]["protocol"].update(eval_every="x"), "every='x'"),
+    ],
+)
+def test_table_that_is_no_configuration__is_refused(change, message):
+    table = RunConfig(PPO(), "Hopper-v4", 1e6).to_table()
+    change(table)
+    with pytest.raises(ValueError, match=message):
+        RunConfig.from_table(table)
