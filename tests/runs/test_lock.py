@@ -246,10 +246,10 @@ def test_hold__beats_in_the_background_until_the_run_is_lost(tmp_path, monkeypat
 
 def test_hold__releases_whatever_happens(tmp_path):
     def fail():
+        assert read(tmp_path) is not None
         raise ValueError("x")
 
     with pytest.raises(ValueError, match="x"), hold(tmp_path):
-        assert read(tmp_path) is not None
         fail()
     assert read(tmp_path) is None
 

@@ -52,7 +52,8 @@ class Evaluation:
 
     def is_due(self, before: int, now: int, done: bool) -> bool:
         """Return whether the update from step ``before`` to ``now`` is followed by one."""
-        return bool(self.every) and (done or before // self.every < now // self.every)
+        every = self.every
+        return every is not None and every > 0 and (done or before // every < now // every)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class RunConfig:
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> RunConfig:
         """Return the configuration of a config.json."""
-        settings = table.get("settings")
+        settings: Any = table.get("settings")
         is_run = table.get("kind") == "train" and isinstance(settings, Mapping)
         if not is_run or SETTINGS - set(settings):
             raise ValueError("is not the configuration of a training run")
@@ -216,7 +217,7 @@ def from_table(cls: type, table: Mapping[str, Any]) -> Any:
 
 def _typed(key: str, value: Any, hint: Any) -> Any:
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    slots = [option for option in options if is_dataclass(option)]
+    slots: list[Any] = [option for option in options if is_dataclass(option)]
     if slots:
         return _from_kinds(key, value, {kind_of(slot): slot for slot in slots})
     if value is None and type(None) in options:

@@ -40,7 +40,7 @@ class BusyError(ValueError):
 
 
 class LostError(ValueError):
-    """This process did not report for so long that another has taken over its run."""
+    """Another process has taken over the run, because this one did not report for too long."""
 
 
 @dataclass(frozen=True)
