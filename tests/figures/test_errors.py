@@ -25,7 +25,7 @@ def data():
 @pytest.fixture(scope="module")
 def folder(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures") / "new"
-    figures.draw(CONFIG, data, folder, "fig_errors")
+    figures.draw_computed(CONFIG, data, folder, "fig_errors")
     return folder
 
 
@@ -49,7 +49,7 @@ def test_draw__writes_pictures_and_tables_side_by_side(folder):
 
 
 def test_draw__twice_gives_the_same_bytes(folder, data, tmp_path):
-    for file in figures.draw(CONFIG, data, tmp_path, "fig_errors"):
+    for file in figures.draw_computed(CONFIG, data, tmp_path, "fig_errors"):
         assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
 
 

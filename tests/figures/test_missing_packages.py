@@ -61,7 +61,15 @@ def test_what_is_computed__is_shown_without_what_trains(folder, tmp_path):
     assert said.startswith("gammaprime: left out made-")
     assert said.endswith(SAYS_TRAIN)
     assert said.count("\n") == 1
-    assert "Left out, for it can no longer be read: made-" in page.read_text("utf-8")
+    assert "Left out, because it can no longer be read: made-" in page.read_text("utf-8")
+
+
+def test_report__says_in_one_line_that_it_needs_jinja2_and_figures_do_without(folder, tmp_path):
+    runs = str(folder / "runs")
+    line = "gammaprime: the report needs jinja2: pip install 'gammaprime[report]'\n"
+    assert without(("jinja2",), "report", runs) == (2, line)
+    words = ("figure", "weights", "--runs", runs, "--out", str(tmp_path))
+    assert without(("jinja2",), *words) == (0, "")
 
 
 def test_sweep__says_in_one_line_what_its_agents_need(folder):

@@ -18,12 +18,12 @@ def data():
 
 
 def test_weights__draw_two_pictures_that_repeat(data, tmp_path):
-    first = figures.draw(SPEC.config, data, tmp_path / "a", "weights")
+    first = figures.draw_computed(SPEC.config, data, tmp_path / "a", "weights")
     names = [
         f"weights_{which}.{kind}" for which in ("by_order", "window") for kind in ("png", "svg")
     ]
     assert [file.name for file in first] == names
-    for file in figures.draw(SPEC.config, data, tmp_path / "b", "weights"):
+    for file in figures.draw_computed(SPEC.config, data, tmp_path / "b", "weights"):
         assert file.read_bytes() == (tmp_path / "a" / file.name).read_bytes()
 
 

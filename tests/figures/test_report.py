@@ -1,5 +1,6 @@
 """The report: one file that needs no other, and says no more than its seeds do."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 
@@ -8,8 +9,7 @@ import pytest
 from figures import fake_runs
 from gammaprime import cli, figures
 from gammaprime.experiments import weights as computed_weights
-from gammaprime.figures import findings, inline, report, summaries
-from gammaprime.figures.markup import Html, tag
+from gammaprime.figures import comparisons, options, report
 from gammaprime.sweeps import history, spec
 from gammaprime.sweeps.records import read_records
 
@@ -63,7 +63,7 @@ def share(planned):
 def made_up(root, text=fake_runs.CURVES, name="made_up", part=share):
     sweep = fake_runs.load(text, name)
     fake_runs.write(sweep, root, level, part)
-    return sweep, read_records(sweep, root)
+    return options.read(sweep), read_records(sweep, root)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def sweeps(tmp_path_factory):
 def pictures():
     experiment = spec.load("weights")
     data = computed_weights.run(experiment.settings, lambda done, total: None)
-    drawn = figures.plot(experiment.config, data)
+    drawn = figures.plot_computed(experiment.config, data)
     return [report.Picture("weights", experiment.title, drawn, {"cpu": "Another", "numpy": "2"})]
 
 
@@ -142,7 +142,7 @@ def test_colours__stand_out_from_the_paper_in_light_and_dark(page):
     half = len(found) // 2
     for scheme in (dict(found[:half]), dict(found[half:])):
         colours = {name: bytes.fromhex(digits) for name, digits in scheme.items()}
-        lines = [variable.removeprefix("--") for variable in inline.THEME.values()]
+        lines = [variable.removeprefix("--") for variable in report.THEME.values()]
         for name in set(lines) - {"paper", "rule"}:
             assert contrast(colours[name], colours["paper"]) >= 3, name
         for name in ("good", "bad", "open"):
@@ -182,13 +182,13 @@ def test_page__shows_no_path_of_the_machine(sweeps, page):
 
 
 def test_report__of_two_seeds_says_that_they_could_not_decide(tmp_path):
-    sweep, records = made_up(tmp_path)
-    few = sweep.change(seeds=[0, 1], tasks=["Hopper-v4"])
+    _, records = made_up(tmp_path)
+    few = fake_runs.load(fake_runs.CURVES).change(seeds=[0, 1], tasks=["Hopper-v4"])
     kept = [r for r in records if r.seed < 2 and r.task == "Hopper-v4"]
-    text = Outline(report.page([(few, kept)])).text
+    text = Outline(report.page([(options.read(few), kept)])).text
     assert "Changed on the command line: seeds 0, 1; tasks Hopper-v4." in text
-    assert text.count("too few seeds to decide") == 2
-    assert "With 2 seeds on one task, even seeds entirely apart have p = 0.67." in text
+    assert text.count("too few seeds to decide") == 4  # sentences and table
+    assert "With 2 seeds on one task, even completely separated seeds have p = 0.67." in text
     assert "Task by task" not in text
 
 
@@ -199,31 +199,49 @@ def test_report__of_nothing_finished_has_nothing_to_compare(tmp_path):
     assert "0 of 30 runs are finished" in text
 
 
-def test_report__many_undecided_comparisons_share_a_line(sweeps):
-    found = findings.Findings(sweeps[0][1], report.options.read(sweeps[0][0]))
-    verdict = summaries.Verdict("undecided", 0.5, 0.1)
-    found.overall, found.judged = found.overall * 2, [verdict] * 4
-    told = Outline(found.sentences())
-    assert told.tags.count("li") == 1
-    assert "PPO 0.999; PPO(K); PPO 0.999; PPO(K): each against PPO." in told.text
+def test_report__many_undecided_comparisons_share_a_sentence(sweeps):
+    found = comparisons.compare(sweeps[0][1], sweeps[0][0])
+    many = [c._replace(verdict="undecided") for c in found.overall * 2]
+    (told,) = comparisons.sentences(comparisons.Comparisons(many, []))
+    names = "PPO\N{NO-BREAK SPACE}0.999; PPO(K); PPO\N{NO-BREAK SPACE}0.999; PPO(K)"
+    assert told == ("undecided", f"{names}: each against PPO.")
 
 
-def test_markup__escapes_what_is_not_html():
-    made = tag("p", "<b>&", Html("<i>ok</i>"), class_="a", aria_label='"<')
-    assert made == '<p class="a" aria-label="&quot;&lt;">&lt;b&gt;&amp;<i>ok</i></p>'
+EVIL = "<script>alert(1)</script>\"'&"
+
+
+def test_page__escapes_every_text(sweeps, pictures):
+    shown, records = sweeps[0]
+    named = [r._replace(variant=EVIL, task=EVIL, path=r.path / EVIL) for r in records]
+    named = [r._replace(manifest={"cpu": EVIL, "versions": {EVIL: EVIL}}) for r in named]
+    told = {"name": EVIL, "title": EVIL, "claim": EVIL, "paper": (EVIL,), "changed": {EVIL: EVIL}}
+    shown = dataclasses.replace(shown, variants=(EVIL,), compare=(), levels={EVIL: 1.0}, **told)
+    drawn = [picture._replace(name=EVIL, title=EVIL) for picture in pictures]
+    page = report.page([(shown, named)], drawn, [EVIL])
+    outline = Outline(page)
+    assert outline.open == []
+    assert "<script" not in page
+    assert outline.text.count(EVIL) > 20
+    labels = [v for name, key, v in outline.attributes if key == "aria-label"]
+    assert sum(EVIL in label for label in labels) >= 4
 
 
 def test_report__names_cannot_break_the_page(tmp_path):
     text = fake_runs.CURVES.replace('"PPO(K)"', "'<script>alert(1)</script>'")
-    sweep = fake_runs.load(text)
-    fake_runs.write(sweep, tmp_path, lambda planned: 1.0)
-    page = report.page([(sweep, read_records(sweep, tmp_path))])
+    page = report.page([made_up_at_one(tmp_path, text)])
     assert Outline(page).open == []
     assert "<script" not in page
 
 
+def made_up_at_one(root, text):
+    sweep = fake_runs.load(text)
+    fake_runs.write(sweep, root, lambda planned: 1.0)
+    return options.read(sweep), read_records(sweep, root)
+
+
 def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
-    sweep, _ = made_up(tmp_path / "runs", part=lambda planned: 1.0)
+    made_up(tmp_path / "runs", part=lambda planned: 1.0)
+    sweep = fake_runs.load(fake_runs.CURVES)
     file = tmp_path / "made_up.toml"
     file.write_text(fake_runs.CURVES, encoding="utf-8")
     history.note(tmp_path / "runs", str(file), sweep)
@@ -245,7 +263,8 @@ def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
 
 def test_report__names_and_leaves_out_a_sweep_that_can_no_longer_be_read(tmp_path, capsys):
     runs, file = tmp_path / "runs", tmp_path / "made_up.toml"
-    sweep, _ = made_up(runs)
+    made_up(runs)
+    sweep = fake_runs.load(fake_runs.CURVES)
     file.write_text(fake_runs.CURVES, encoding="utf-8")
     history.note(runs, str(file), sweep)
     file.write_text(fake_runs.CURVES.replace("compare", "compar"), encoding="utf-8")
@@ -257,8 +276,8 @@ def test_report__names_and_leaves_out_a_sweep_that_can_no_longer_be_read(tmp_pat
     assert torn.startswith("gammaprime: left out torn: ")
     assert misspelt.startswith(f"gammaprime: left out {note.stem}: made_up: figure: unknown key")
     text = Outline(out.read_text("utf-8")).text
-    assert f"Left out, for it can no longer be read: {note.stem}." in text
-    assert "Left out, for it can no longer be read: torn." in text
+    assert f"Left out, because it can no longer be read: {note.stem}." in text
+    assert "Left out, because it can no longer be read: torn." in text
     assert "28 of 30 training runs are finished" in text
     assert str(tmp_path) not in out.read_text("utf-8")
 

@@ -136,10 +136,98 @@ def test_relabelling__has_a_floor_that_few_seeds_cannot_pass(seeds):
     assert twice == pytest.approx(2 / math.comb(2 * seeds, seeds) ** 2)
 
 
-def test_holm__corrects_in_order_and_never_reverses():
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=3))
+def test_least_p_value__is_that_of_separated_seeds(sizes):
+    first = [np.arange(n) + 100.0 for n, _ in sizes]
+    second = [np.arange(m) * 1.0 for _, m in sizes]
+    expected = statistics.relabelling_p_value(first, second)
+    assert statistics.least_p_value(sizes) == pytest.approx(expected)
+
+
+def test_holm__adjusts_in_order_and_never_reverses():
     np.testing.assert_allclose(statistics.holm([0.04, 0.01, 0.03]), [0.06, 0.03, 0.06])
     assert statistics.holm([0.9, 0.8]) == [1.0, 1.0]
     assert statistics.holm([]) == []
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8), st.floats(0.001, 0.999))
+def test_holm__rejects_what_its_stepwise_procedure_rejects(p_values, level):
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    rejected = set()
+    for rank, i in enumerate(order):
+        if p_values[i] * (len(order) - rank) > level:
+            break
+        rejected.add(i)
+    adjusted = statistics.holm(p_values)
+    assert {i for i, p in enumerate(adjusted) if p <= level} == rejected
+    assert all(p <= q <= 1.0 for p, q in zip(p_values, adjusted, strict=True))
+
+
+def test_relative_difference__is_a_share_of_the_size_of_the_second_averaged_over_tasks():
+    x, y = [np.array([-50.0]), np.array([30.0, 30.0])], [np.array([-100.0]), np.array([20.0])]
+    assert statistics.relative_difference(x, y).value == pytest.approx((0.5 + 0.5) / 2)
+    assert np.isnan(statistics.relative_difference([[1.0]], [[0.0]])).all()
+
+
+def test_detectable_difference__is_found_by_the_test_in_four_of_five_repetitions(rng):
+    x, y = rng.normal(100.0, 20.0, size=8), rng.normal(100.0, 20.0, size=6)
+    shift = statistics.detectable_difference([x], [y]) * y.mean()
+    spread = math.sqrt((7 * x.var(ddof=1) + 5 * y.var(ddof=1)) / 12)
+    found = [
+        stats.mannwhitneyu(
+            rng.normal(shift, spread, 8), rng.normal(0.0, spread, 6), method="exact"
+        ).pvalue
+        < 0.05
+        for _ in range(1000)
+    ]
+    # 0.8, with a standard error of 0.013 here and of 0.009 in the quantile.
+    assert np.mean(found) == pytest.approx(0.8, abs=0.05)
+
+
+def test_detectable_difference__of_many_seeds_is_that_of_the_normal_approximation(rng):
+    x, y = rng.normal(50.0, 5.0, size=60), rng.normal(50.0, 5.0, size=60)
+    spread = math.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2)
+    quantiles = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    # Ranks need π/3 times as many seeds as means do.
+    expected = quantiles * spread * math.sqrt(2 / 60 * math.pi / 3) / y.mean()
+    assert statistics.detectable_difference([x], [y]) == pytest.approx(expected, rel=0.05)
+
+
+def test_detectable_difference__shrinks_with_seeds_and_tasks_and_grows_with_noise(rng):
+    x, y = rng.normal(10.0, 1.0, size=20), rng.normal(10.0, 1.0, size=20)
+    found = statistics.detectable_difference([x[:5]], [y[:5]])
+    assert statistics.detectable_difference([x[:5]] * 4, [y[:5]] * 4) < 0.7 * found
+    assert statistics.detectable_difference([x[:5]], [y[:5]], level=0.01) > found
+    # Both means stay, every deviation is tripled: so is the difference.
+    wide = [3 * (z - z.mean()) + z.mean() for z in (x[:5], y[:5])]
+    assert statistics.detectable_difference(wide[:1], wide[1:]) == pytest.approx(3 * found)
+    assert statistics.detectable_difference([x], [y]) < found
+
+
+def test_detectable_difference__is_infinite_for_too_few_seeds_and_unknown_without_a_unit():
+    three = np.arange(3.0)
+    assert statistics.detectable_difference([three], [three]) == math.inf
+    four = np.arange(4.0) - 1.5
+    assert math.isnan(statistics.detectable_difference([four], [four]))
+
+
+@given(st.integers(1, 12), st.data())
+def test_share_above__has_the_exact_binomial_interval(seeds, data):
+    count = data.draw(st.integers(0, seeds))
+    values = np.r_[np.full(count, 4000.0), np.full(seeds - count, 1800.0)]
+    low, share, high = statistics.share_above(values, 3000.0)
+    assert share == count / seeds
+    assert low <= share <= high
+    # The ends are the chances at which a count this extreme has a probability of 2.5 %.
+    if count:
+        assert stats.binom.sf(count - 1, seeds, low) == pytest.approx(0.025)
+    if count < seeds:
+        assert stats.binom.cdf(count, seeds, high) == pytest.approx(0.025)
+
+
+def test_share_above__of_no_seeds_or_no_threshold_is_unknown():
+    assert np.isnan(statistics.share_above([], 1.0)).all()
+    assert np.isnan(statistics.share_above([1.0], math.nan)).all()
 
 
 # Mean ± 0.5 std of the variant, of its base and of DDPG, and which ones the paper prints in bold.
@@ -199,6 +287,6 @@ def test_window_means__are_means_over_the_last_steps(told, window):
         np.testing.assert_allclose(mean, expected, atol=1e-8)
 
 
-def test_window_means__refuse_steps_that_fall():
-    with pytest.raises(ValueError, match="must not fall"):
+def test_window_means__refuse_steps_that_decrease():
+    with pytest.raises(ValueError, match="must not decrease"):
         statistics.window_means([2, 1], [0.0, 0.0], [3], 1)

@@ -1,16 +1,13 @@
-"""Of runs: final returns, lines that count their seeds, verdicts that know their limits."""
+"""Returns of runs: final returns, lines that count their seeds, and what is missing."""
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from figures import fake_runs
-from gammaprime.figures import options, summaries
-from gammaprime.figures.statistics import Interval
-from gammaprime.figures.summaries import Comparison
+from gammaprime.figures import curves, options, summaries
 from gammaprime.sweeps.records import Record
 
 
@@ -71,7 +68,7 @@ def test_lines__count_the_seeds_that_got_to_each_point():
     whole = record(values=np.full(20, 1.0))
     part = record(values=np.full(20, 3.0), seed=1, done=False, reached=500)
     waiting = record(seed=2, done=False, reached=0)
-    (line,) = summaries.lines([whole, part, waiting], shown())
+    (line,) = curves.lines([whole, part, waiting], shown())
     assert line.asked == 3
     np.testing.assert_array_equal(line.seeds[line.grid < 50], 0)
     np.testing.assert_array_equal(line.seeds[(line.grid >= 50) & (line.grid <= 500)], 2)
@@ -84,81 +81,30 @@ def test_lines__count_the_seeds_that_got_to_each_point():
 
 def test_lines__end_where_steps_do_though_the_last_rollout_ends_before():
     run = record(values=np.arange(20.0), reached=980)
-    (line,) = summaries.lines([run], shown())
+    (line,) = curves.lines([run], shown())
     assert line.seeds[-1] == 1
 
 
 def test_lines__by_interquartile_mean_leave_out_the_extremes():
     runs = [record(values=np.full(20, level), seed=i) for i, level in enumerate([0, 1, 2, 3, 99])]
-    (line,) = summaries.lines(runs, shown(band="iqm"))
+    (line,) = curves.lines(runs, shown(band="iqm"))
     low, middle, high = line.three[:, -1]
     assert middle == 2.0
     assert low <= middle <= high
 
 
-def test_compare__uses_the_tasks_that_both_have():
-    returns = {
-        ("A", "x"): np.array([3.0, 4.0]),
-        ("B", "x"): np.array([1.0, 2.0]),
-        ("A", "y"): np.array([1.0]),
-        ("B", "y"): np.empty(0),
-    }
-    found = summaries.compare(returns, "A", "B", ["x", "y", "z"])
-    assert found.tasks == ("x",)
-    assert found.seeds == (2, 2)
-    assert found.probability.value == 1.0
-    assert found.gain.value == pytest.approx((3.5 - 1.5) / 1.5)
-    assert found.p_value == found.floor == pytest.approx(1 / 3)
-    assert summaries.compare(returns, "A", "B", ["y"]) is None
-
-
-def test_compare__gains_on_negative_returns_keep_their_sign():
-    returns = {("A", "x"): np.array([-50.0]), ("B", "x"): np.array([-100.0])}
-    assert summaries.compare(returns, "A", "B", ["x"]).gain.value == 0.5
-    returns["B", "x"] = np.zeros(1)
-    assert np.isnan(summaries.compare(returns, "A", "B", ["x"]).gain.value)
-
-
-def comparison(low, high, p_value, floor=0.001):
-    probability = Interval(low, 0.5 * (low + high), high)
-    return Comparison("A", "B", ("x",), (5, 5), probability, probability, p_value, floor)
-
-
-@pytest.mark.parametrize(
-    ("found", "verdict"),
-    [
-        (comparison(0.6, 0.9, 0.01), "better"),
-        (comparison(0.1, 0.4, 0.01), "worse"),
-        (comparison(0.4, 0.9, 0.01), "undecided"),
-        (comparison(0.6, 0.9, 0.06), "undecided"),
-        (comparison(1.0, 1.0, 0.1, floor=0.1), "impossible"),
-    ],
-)
-def test_judge__needs_both_the_interval_and_the_relabelling(found, verdict):
-    assert summaries.judge([found])[0].word == verdict
-
-
-def test_judge__corrects_for_the_number_of_comparisons():
-    many = [comparison(0.6, 0.9, 0.02) for _ in range(3)]
-    assert [verdict.word for verdict in summaries.judge(many)] == ["undecided"] * 3
-    assert summaries.judge(many)[0].p_value == pytest.approx(0.06)
-    few = [comparison(1.0, 1.0, 0.02, floor=0.02) for _ in range(3)]
-    assert {verdict.word for verdict in summaries.judge(few)} == {"impossible"}
-    assert summaries.judge(few)[0].floor == pytest.approx(0.06)
-
-
-@pytest.mark.parametrize("seeds", [2, 3])
-def test_judge__two_or_three_seeds_of_one_task_never_decide(seeds):
-    apart = {("A", "x"): np.arange(seeds) + 100.0, ("B", "x"): np.arange(seeds) * 1.0}
-    found = summaries.compare(apart, "A", "B", ["x"])
-    assert found.probability == (1.0, 1.0, 1.0)
-    assert summaries.judge([found])[0].word == "impossible"
-
-
 def test_notes__tell_what_changed_and_what_is_missing():
-    sweep = SimpleNamespace(changed={"steps": 20_000, "seeds": (0, 1)})
     runs = [record(), record(seed=1, done=False)]
-    changed, missing = summaries.notes(sweep, runs)
+    changed, missing = summaries.notes(shown(changed={"steps": 20_000, "seeds": (0, 1)}), runs)
     assert changed == "Changed on the command line: steps 20,000; seeds 0, 1."
     assert "1 of 2 runs are finished (seeds: PPO on Hopper-v4 1 of 2)" in missing
-    assert summaries.notes(SimpleNamespace(changed={}), runs[:1]) == []
+    assert summaries.notes(shown(), runs[:1]) == []
+
+
+def test_count_seeds__tells_each_variant_where_they_differ():
+    both = [record(seed=seed, task=task) for seed in range(3) for task in ("a", "b")]
+    assert summaries.count_seeds(both) == "3 seeds"
+    assert summaries.count_seeds(both[:2]) == "one seed"
+    assert summaries.count_seeds(both[:5]) == "seeds (PPO 2 to 3)"
+    other = [record(seed=seed, variant="TRPO") for seed in range(5)]
+    assert summaries.count_seeds([*both, *other]) == "seeds (PPO 3, TRPO 5)"

@@ -7,7 +7,7 @@ import pytest
 
 from figures import fake_runs
 from gammaprime import figures
-from gammaprime.figures import ablation, curves, options, summaries, table
+from gammaprime.figures import ablations, curves, options, tables
 from gammaprime.sweeps.records import read_records
 
 COMPARE = 'compare = [["PPO 0.999", "PPO"], ["PPO(K)", "PPO"]]'
@@ -42,6 +42,10 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+def draw(sweep, results, folder):
+    return figures.draw_sweep(options.read(sweep), results, folder)
+
+
 def texts(figure):
     words = [text.get_text() for axes in figure.axes for text in axes.texts]
     return " ".join([*words, figure.get_suptitle(), figure.get_supxlabel()]).replace("\n", " ")
@@ -49,25 +53,25 @@ def texts(figure):
 
 @pytest.mark.paper("fig:onpolicy", "fig:onpolicy-state", "fig:separating", "fig:td3", "fig:sac")
 def test_curves__have_a_panel_for_each_task_and_a_line_for_each_variant(sweep):
-    figure = curves.plot(*sweep, options.read(sweep[0]))
+    figure = curves.plot(options.read(sweep[0]), sweep[1])
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Hopper-v4", "Walker2d-v4"]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["PPO", "PPO 0.999", "PPO(K)"]
     solid = [line for line in figure.axes[0].lines if line.get_linestyle() == "-"]
     drawn = [line.get_ydata() for line in solid if len(line.get_ydata())]
-    expected = [x.three[1] for x in summaries.lines(sweep[1], options.read(sweep[0]))][::2]
+    expected = [x.three[1] for x in curves.lines(sweep[1], options.read(sweep[0]))][::2]
     np.testing.assert_array_equal(drawn, expected)
 
 
 def test_curves__of_a_finished_run_end_at_its_level(sweep):
-    lines = summaries.lines(sweep[1], options.read(sweep[0]))
+    lines = curves.lines(sweep[1], options.read(sweep[0]))
     low, middle, high = lines[0].three[:, -1]
     assert middle == pytest.approx(102.0)
     np.testing.assert_allclose([high - middle, middle - low], np.std(np.arange(5)))
 
 
 def test_curves__are_dotted_where_seeds_are_missing(sweep):
-    axes = curves.plot(*sweep, options.read(sweep[0])).axes[1]
+    axes = curves.plot(options.read(sweep[0]), sweep[1]).axes[1]
     solid = [line.get_ydata() for line in axes.lines if line.get_linestyle() == "-"]
     missing = [np.isnan(y).sum() for y in solid if len(y)]
     assert missing[2] == len(solid[-1])  # one seed of PPO(K) has not begun
@@ -77,28 +81,34 @@ def test_curves__are_dotted_where_seeds_are_missing(sweep):
 
 
 def test_curves__say_how_many_seeds_they_have_and_what_was_changed(sweep):
-    told = texts(curves.plot(*sweep, options.read(sweep[0])))
+    told = texts(curves.plot(options.read(sweep[0]), sweep[1]))
     assert "28 of 30 runs are finished (seeds: PPO(K) on Walker2d-v4 3 of 5)" in told
     assert "median ± standard deviation over 5 seeds" in told
     changed = sweep[0].change(seeds=[0, 1])
     records = [record for record in sweep[1] if record.seed < 2]
-    told = texts(curves.plot(changed, records, options.read(changed, "iqm")))
+    told = texts(curves.plot(options.read(changed, "iqm"), records))
     assert "Changed on the command line: seeds 0, 1." in told
     assert "Incomplete" not in told
     assert "interquartile mean with its 95 % bootstrap interval" in told
 
 
+def test_curves__of_variants_with_other_numbers_of_seeds_tell_each(sweep):
+    few = [r for r in sweep[1] if r.variant == "PPO" or (r.seed < 2 and r.task == "Hopper-v4")]
+    told = texts(curves.plot(options.read(sweep[0]), [r._replace(done=True) for r in few]))
+    assert "over seeds (PPO 5, PPO 0.999 2, PPO(K) 2);" in told
+
+
 def test_draw_sweep__writes_pictures_and_numbers_that_repeat(sweep, tmp_path):
-    first = figures.draw_sweep(*sweep, tmp_path / "a")
+    first = draw(*sweep, tmp_path / "a")
     endings = (".png", ".svg", ".csv", "_table.md", "_table.csv")
     endings += ("_comparisons.md", "_comparisons.csv", "_seeds.md")
     assert [file.name for file in first] == [f"made_up{ending}" for ending in endings]
-    for file in figures.draw_sweep(*sweep, tmp_path / "b"):
+    for file in draw(*sweep, tmp_path / "b"):
         assert file.read_bytes() == (tmp_path / "a" / file.name).read_bytes()
 
 
 def test_draw_sweep__stores_every_point_it_draws(sweep, tmp_path):
-    files = figures.draw_sweep(*sweep, tmp_path)
+    files = draw(*sweep, tmp_path)
     stored = [r for r in rows(files[2]) if (r["task"], r["variant"]) == ("Walker2d-v4", "PPO(K)")]
     assert {row["seeds"] for row in stored[:50]} == {"4"}
     assert {row["seeds"] for row in stored[50:]} == {"3"}
@@ -109,7 +119,7 @@ def test_draw_sweep__stores_every_point_it_draws(sweep, tmp_path):
 
 @pytest.mark.paper("fig:ablation", "x:normalised-score")
 def test_ablation__divides_by_the_mean_of_the_baseline_on_the_task(ablated, tmp_path):
-    files = figures.draw_sweep(*ablated, tmp_path)
+    files = draw(*ablated, tmp_path)
     stored = {(r["label"], r["variant"], r["task"]): r for r in rows(files[2])}
     assert float(stored["η", "PPO", "Hopper-v4"]["mean"]) == pytest.approx(1.0)
     assert float(stored["η", "η = 0.02", "Hopper-v4"]["mean"]) == pytest.approx(151 / 101)
@@ -121,7 +131,7 @@ def test_ablation__divides_by_the_mean_of_the_baseline_on_the_task(ablated, tmp_
 
 
 def test_ablation__draws_tasks_and_average_along_each_axis(ablated):
-    figure = ablation.plot(*ablated, options.read(ablated[0]))
+    figure = ablations.plot(options.read(ablated[0]), ablated[1])
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == ["(a) η, each task", "(b) η, average", "(c) K, each task", "(d) K, average"]
     assert [tick.get_text() for tick in figure.axes[3].get_xticklabels()] == ["0", "∞"]
@@ -130,14 +140,14 @@ def test_ablation__draws_tasks_and_average_along_each_axis(ablated):
 
 
 def test_ablation__leaves_out_tasks_without_a_positive_baseline_and_says_so(ablated):
-    figure = ablation.plot(*ablated, options.read(ablated[0]))
+    figure = ablations.plot(options.read(ablated[0]), ablated[1])
     assert "Swimmer-v4" not in [line.get_label() for line in figure.axes[0].lines]
-    assert "Left out, for no positive mean of PPO: Swimmer-v4." in texts(figure)
+    assert "Left out, because PPO has no positive mean there: Swimmer-v4." in texts(figure)
 
 
 def test_ablation__by_interquartile_mean_pools_tasks_and_seeds(ablated):
-    found = ablation.scores(ablated[1], options.read(ablated[0]))[0]
-    pooled = ablation.average(found.seeds[1], options.read(ablated[0], "iqm"))
+    found = ablations.scores(ablated[1], options.read(ablated[0]))[0]
+    pooled = ablations.average(found.seeds[1], options.read(ablated[0], "iqm"))
     assert pooled.value == pytest.approx(151 / 101)
 
 
@@ -151,19 +161,18 @@ def test_ablation__stores_each_centre_under_its_own_name(tmp_path, band):
     sweep = fake_runs.load(fake_runs.ABLATION)
     fake_runs.write(sweep, tmp_path, skewed)
     shown = options.read(sweep, band)
-    stored = ablation.columns(ablation.scores(read_records(sweep, tmp_path), shown), shown)
-    (i,) = [
-        i
-        for i, key in enumerate(zip(stored["variant"], stored["task"], strict=True))
-        if key == ("η = 0.02", "average")
+    found = ablations.scores(read_records(sweep, tmp_path), shown)
+    stored = [
+        dict(zip(ablations.COLUMNS, row, strict=True)) for row in ablations.rows(found, shown)
     ]
+    (row,) = [r for r in stored if (r["variant"], r["task"]) == ("η = 0.02", "average")]
     seeds = np.array([150.0, 151.0, 752.0]) / 101  # the same on both tasks
-    assert stored["mean"][i] == stored["median"][i] == pytest.approx(seeds.mean())
+    assert row["mean"] == row["median"] == pytest.approx(seeds.mean())
     middle = np.mean([seeds[0], seeds[1], seeds[1], seeds[2]])  # of six, one is cut at each end
-    assert stored["interquartile_mean"][i] == pytest.approx(middle)
-    assert stored["interval_of"][i] == {"median_std": "mean", "iqm": "interquartile_mean"}[band]
-    centre = ablation.average([seeds, seeds], shown)
-    assert [stored["low"][i], stored["high"][i]] == pytest.approx([centre.low, centre.high])
+    assert row["interquartile_mean"] == pytest.approx(middle)
+    assert row["interval_of"] == {"median_std": "mean", "iqm": "interquartile_mean"}[band]
+    centre = ablations.average([seeds, seeds], shown)
+    assert [row["low"], row["high"]] == pytest.approx([centre.low, centre.high])
 
 
 def test_ablation__averages_over_the_tasks_that_all_points_have_and_says_so(tmp_path):
@@ -177,17 +186,17 @@ def test_ablation__averages_over_the_tasks_that_all_points_have_and_says_so(tmp_
     missing = ("η = 0.02", "Walker2d-v4")
     fake_runs.write(sweep, tmp_path, easier, lambda p: 1.0 * ((p.variant, p.task) != missing))
     records, shown = read_records(sweep, tmp_path), options.read(sweep)
-    by_eta, by_order = ablation.scores(records, shown)
+    by_eta, by_order = ablations.scores(records, shown)
     assert by_eta.shared == ("Hopper-v4", "Swimmer-v4")
     assert by_order.shared == sweep.tasks
-    stored = ablation.columns([by_eta], shown)
-    averages = [i for i, task in enumerate(stored["task"]) if task == "average"]
-    assert [stored["seeds"][i] for i in averages] == [6, 6]
-    assert [stored["mean"][i] for i in averages] == pytest.approx([1.0, (2.5 + 1.5) / 2])
-    figure = ablation.plot(sweep, records, shown)
+    stored = [dict(zip(ablations.COLUMNS, r, strict=True)) for r in ablations.rows([by_eta], shown)]
+    averages = [row for row in stored if row["task"] == "average"]
+    assert [row["seeds"] for row in averages] == [6, 6]
+    assert [row["mean"] for row in averages] == pytest.approx([1.0, (2.5 + 1.5) / 2])
+    figure = ablations.plot(shown, records)
     (line,) = [line for line in figure.axes[1].lines if line.get_label() == "mean"]
     np.testing.assert_allclose(line.get_ydata(), [1.0, 2.0])
-    told = "Averages along η are over what all their points have: Hopper-v4, Swimmer-v4."
+    told = "Averages along η are over the tasks that all their points have: Hopper-v4, Swimmer-v4."
     assert told in texts(figure)
     assert "Averages along K" not in texts(figure)
 
@@ -196,18 +205,28 @@ def test_ablation__point_that_has_not_begun_takes_no_task_from_the_others(tmp_pa
     sweep = fake_runs.load(fake_runs.ABLATION)
     fake_runs.write(sweep, tmp_path, level, lambda planned: 1.0 * (planned.variant != "K = ∞"))
     shown = options.read(sweep)
-    by_order = ablation.scores(read_records(sweep, tmp_path), shown)[1]
+    by_order = ablations.scores(read_records(sweep, tmp_path), shown)[1]
     assert by_order.shared == ("Hopper-v4", "Walker2d-v4")
-    begun, waiting = (ablation.average(seeds, shown).value for seeds in by_order.of_shared())
+    begun, waiting = (ablations.average(seeds, shown).value for seeds in by_order.of_shared())
     assert begun == pytest.approx(1.0)
     assert np.isnan(waiting)
 
 
+def markdown(shown, results, folder):
+    page, _ = tables.draw(shown, results, folder)
+    return page.read_text("utf-8")
+
+
+def cells(results, shown):
+    return {(row.variant, row.task): row for row in tables.final_returns(results, shown)}
+
+
 @pytest.mark.paper("table:td3")
-def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep):
-    text = table.markdown(*sweep, options.read(sweep[0]))
+def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep, tmp_path):
+    text = markdown(options.read(sweep[0]), sweep[1], tmp_path)
     half = 0.5 * np.std(np.arange(5))
-    assert f"| Hopper-v4 | 102 ± {half:.3g} | 62 ± {half:.3g} | **122 ± {half:.3g}** |" in text
+    row = f"| Hopper-v4 | 102 ± {half:.3g} (5) | 62 ± {half:.3g} (5) | **122 ± {half:.3g} (5)** |"
+    assert row in text
     assert "**121 ± 0.408 (3 of 5)**" in text
     assert "mean ± 0.5 standard deviations" in text
     assert "every mean that is not below the best's own lower end" in text
@@ -215,27 +234,42 @@ def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep):
 
 
 @pytest.mark.paper("table:td3")
-def test_table__of_evaluations_takes_the_last_ten_and_keeps_groups_apart(sweep):
+def test_table__of_evaluations_takes_the_last_ten_and_keeps_groups_apart(sweep, tmp_path):
     asked = 'returns = "evaluations"\ncompare = [["PPO(K)", "PPO"]]'
     text = fake_runs.CURVES.replace(COMPARE, asked).replace('"curves"', '"table"')
     shown = options.read(fake_runs.load(text))
-    found = table.cells(sweep[1], shown)
+    found = cells(sweep[1], shown)
     record = next(r for r in sweep[1] if r.variant == "PPO" and r.task == "Hopper-v4")
     seeds = [r.evaluations[-10:, 1].mean() for r in sweep[1][:5]]
     assert len(record.evaluations) == 10
     assert found["PPO", "Hopper-v4"].mean == pytest.approx(np.mean(seeds))
     assert found["PPO(K)", "Hopper-v4"].best
     assert not found["PPO 0.999", "Hopper-v4"].best  # alone in the second table
-    text = table.markdown(sweep[0], sweep[1], shown)
-    assert text.count("| task |") == 2
+    assert markdown(shown, sweep[1], tmp_path).count("| task |") == 2
 
 
 def test_table__of_one_seed_has_no_spread_and_alone_in_a_row_is_not_best(sweep):
     alone = [record for record in sweep[1] if record.variant == "PPO" and record.seed == 0]
-    found = table.cells(alone, options.read(sweep[0]))["PPO", "Hopper-v4"]
-    assert found.text == "100"
+    found = cells(alone, options.read(sweep[0]))["PPO", "Hopper-v4"]
+    assert found.cell() == ("100", "(1)", False, None)
     assert not found.best
-    assert found.mean_gamma_prime == pytest.approx(60.0)
+    assert (found.mean_gamma, found.mean_gamma_prime) == pytest.approx((10.0, 60.0))
+
+
+def test_table__counts_the_seeds_of_each_cell_and_those_above_the_level(sweep, tmp_path):
+    text = fake_runs.CURVES.replace(COMPARE, 'levels = { "Hopper-v4" = 102.5 }')
+    few = [r for r in sweep[1] if r.variant == "PPO" or r.seed < 2]
+    text = markdown(options.read(fake_runs.load(text)), few, tmp_path)
+    assert (
+        "| 102 ± 0.707 (5; 2 high) | 60.5 ± 0.25 (2; 0 high) | **120 ± 0.25 (2; 2 high)** |" in text
+    )
+    assert "and of those that end high, above 102 on Hopper-v4." in text
+    (stored,) = [
+        r
+        for r in rows(tmp_path / "made_up_table.csv")
+        if (r["task"], r["variant"]) == ("Hopper-v4", "PPO")
+    ]
+    assert (float(stored["level"]), float(stored["above"])) == (102.5, 0.4)
 
 
 @pytest.mark.parametrize("kind", ["curves", "ablation", "table"])
@@ -245,6 +279,6 @@ def test_draw_sweep__of_nothing_finished_still_draws(tmp_path, kind):
         text = text[: text.index("[figure]")] + f'[figure]\nkind = "{kind}"\n'
     sweep = fake_runs.load(text)
     fake_runs.write(sweep, tmp_path, level, lambda planned: 0.2 * (planned.seed == 0))
-    files = figures.draw_sweep(sweep, read_records(sweep, tmp_path), tmp_path / "out")
+    files = draw(sweep, read_records(sweep, tmp_path), tmp_path / "out")
     assert all(file.stat().st_size > 50 for file in files)
     assert "0 of 27 runs are finished" in (tmp_path / "out/made_up_table.md").read_text("utf-8")

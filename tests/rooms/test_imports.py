@@ -50,6 +50,7 @@ ONLY_IN = {
     "pybullet": {"envs"},
     "pybullet_envs_gymnasium": {"envs"},
     "matplotlib": {"figures"},
+    "jinja2": {"figures"},
     "tempfile": {"sweeps", "figures", "cli"},
     "shutil": {"runs", "sweeps", "figures", "cli"},
 }

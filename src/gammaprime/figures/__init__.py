@@ -1,57 +1,48 @@
-"""Pictures of what runs have stored.  The only room that imports matplotlib."""
+"""Figures, tables and the report of what runs have stored.
+
+The only room that imports matplotlib and jinja2; it needs neither agents nor simulators.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from gammaprime.figures.options import FigureOptions
+from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record
-    from gammaprime.sweeps.sweep import Sweep
+    from matplotlib.figure import Figure
 
-KINDS = {"toy": "errors", "weights": "weights"}
-"""The module that draws each kind of experiment."""
-
-SWEEPS = {
-    "curves": ("curves", "table", "comparisons", "seeds"),
-    "ablation": ("ablation", "table", "comparisons", "seeds"),
-    "table": ("table", "comparisons", "seeds"),
-}
-"""The modules that draw each kind of figure of a sweep."""
+    from gammaprime.sweeps.records import Record as Result
 
 
-def draw(
-    config: Mapping[str, Any], data: Mapping[str, NDArray[np.float64]], folder: Path, name: str
-) -> list[Path]:
-    """Draw a finished run into the folder; the files written, pictures first."""
-    module = import_module(f"gammaprime.figures.{KINDS[config['kind']]}")
+def draw_sweep(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
+    """Draw the runs of a sweep, as far as they got; return the files, pictures first."""
+    from gammaprime.figures import ablations, comparisons, curves, tables
+
     folder.mkdir(parents=True, exist_ok=True)
-    return module.draw(config["settings"], data, folder, name)
+    parts = [tables.draw, comparisons.draw, tables.draw_seeds]
+    if options.kind != "table":
+        parts.insert(0, {"curves": curves.draw, "ablation": ablations.draw}[options.kind])
+    return [file for draw in parts for file in draw(options, results, folder)]
 
 
-def draw_sweep(
-    sweep: Sweep, records: Sequence[Record], folder: Path, band: str | None = None
+def draw_computed(
+    config: Mapping[str, Any], data: Mapping[str, FloatArray], folder: Path, name: str
 ) -> list[Path]:
-    """Draw the runs of a sweep, as far as they got, into the folder; the files written.
+    """Draw a computed experiment from its configuration and arrays; return the files."""
+    from gammaprime.figures import errors, weights
 
-    band: "median_std" or "iqm", in the place of the spec's.
-    """
-    from gammaprime.figures import options
-
-    shown = options.read(sweep, band)
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for name in SWEEPS[shown.kind]:
-        files += import_module(f"gammaprime.figures.{name}").draw(sweep, records, folder, shown)
-    return files
+    draw = {"toy": errors.draw, "weights": weights.draw}[config["kind"]]
+    return draw(config["settings"], data, folder, name)
 
 
-def plot(config: Mapping[str, Any], data: Mapping[str, NDArray[np.float64]]) -> list[Any]:
-    """The figures of a finished run, not yet written anywhere."""
-    module = import_module(f"gammaprime.figures.{KINDS[config['kind']]}")
-    return module.plots(config["settings"], data)
+def plot_computed(config: Mapping[str, Any], data: Mapping[str, FloatArray]) -> list[Figure]:
+    """Figures of a computed experiment, not yet written."""
+    from gammaprime.figures import errors, weights
+
+    plots = {"toy": errors.plots, "weights": weights.plots}[config["kind"]]
+    return plots(config["settings"], data)

@@ -1,4 +1,4 @@
-"""From a spec's name, or a folder of runs, to files: what `figure` and `report` do."""
+"""From the name of a spec, or a folder of runs, to files: the commands `figure` and `report`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gammaprime import figures
-from gammaprime.figures import options, report
+from gammaprime.figures import options
 from gammaprime.runs import store
 from gammaprime.sweeps import history, spec
 
 if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record
+    from gammaprime.sweeps.records import Record as Result
     from gammaprime.sweeps.sweep import Sweep
 
 
 def draw_spec(
     name: str, changes: Mapping[str, Any], runs: Path, out: Path, band: str | None
 ) -> list[Path]:
-    """The figures of an experiment; changes: steps, seeds and tasks in the place of the spec's."""
+    """Draw an experiment.
+
+    changes: steps, seeds and tasks that replace the spec's.  band: replaces the figure's.
+    """
     experiment = spec.load(name)
     if isinstance(experiment, spec.Spec):
         for option in [*changes, *(["statistic"] if band else [])]:
@@ -27,17 +30,17 @@ def draw_spec(
                 f"--{option}: is for sweeps of training runs, which {experiment.name} is not"
             )
         return _draw_one(experiment, name, runs, out)
-    options.read(experiment)  # with its own tasks, which has to find every variant it names
-    if band and experiment.figure["kind"] == "table":
+    shown = options.read(experiment)  # all variants that it names must be in the spec itself
+    if band and shown.kind == "table":
         raise ValueError(f"--statistic: is for curves and ablations, {experiment.name} is a table")
     sweep = experiment.change(**changes)
-    records = _read(sweep, runs)
-    if not _has_begun(records):
+    results = _read(sweep, runs)
+    if not _has_begun(results):
         raise FileNotFoundError(
             f"{runs}: no run of {sweep.name} has begun here with these steps, seeds and tasks; "
             f"first: gammaprime run {name}"
         )
-    return figures.draw_sweep(sweep, records, out, band)
+    return figures.draw_sweep(options.read(sweep, band), results, out)
 
 
 def _draw_one(experiment: spec.Spec, name: str, runs: Path, out: Path) -> list[Path]:
@@ -45,31 +48,33 @@ def _draw_one(experiment: spec.Spec, name: str, runs: Path, out: Path) -> list[P
     if not store.is_done(path, experiment.config):
         raise FileNotFoundError(f"{path}: no finished run here; first: gammaprime run {name}")
     run = store.read(path, experiment.config)
-    return figures.draw(run.config, run.data, out, experiment.name)
+    return figures.draw_computed(run.config, run.data, out, experiment.name)
 
 
 def write_report(folder: Path, out: Path, tell: Callable[[str], None]) -> Path:
-    """The page of everything that was run into a folder and has begun.
+    """Write the page of everything that was run into a folder and has begun.
 
-    A sweep that can no longer be read is left out; ``tell`` is told why, the page that it is.
+    A sweep that can no longer be read is left out; ``tell`` gets the reason, the page its name.
     """
+    from gammaprime.figures import report  # it needs jinja2, which figures do not
+
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder")
-    sweeps: list[tuple[Sweep, list[Record]]] = []
+    sweeps: list[tuple[options.FigureOptions, list[Result]]] = []
     left_out: list[str] = []
     for note in history.noted(folder):
         try:
             sweep = history.recall(note)
-            options.read(sweep)
-            records = _read(sweep, folder)
+            shown = options.read(sweep)
+            results = _read(sweep, folder)
         except (ValueError, OSError, ImportError) as error:
             left_out.append(note.stem)
             tell(f"left out {note.stem}: {error}")
             continue
-        if _has_begun(records):
-            sweeps.append((sweep, records))
+        if _has_begun(results):
+            sweeps.append((shown, results))
     pictures = [
-        report.Picture(name, title, figures.plot(run.config, run.data), run.manifest)
+        report.Picture(name, title, figures.plot_computed(run.config, run.data), run.manifest)
         for name, title, run in history.computed(folder)
     ]
     if not sweeps and not pictures:
@@ -79,12 +84,12 @@ def write_report(folder: Path, out: Path, tell: Callable[[str], None]) -> Path:
     return report.write(out, sweeps, pictures, left_out)
 
 
-def _read(sweep: Sweep, runs: Path) -> list[Record]:
-    # Imported here: it imports the agents, which what is computed does not need.
+def _read(sweep: Sweep, runs: Path) -> list[Result]:
+    # Imported here: it imports the agents, which computed experiments do not need.
     from gammaprime.sweeps.records import read_records
 
     return read_records(sweep, runs)
 
 
-def _has_begun(records: Sequence[Record]) -> bool:
-    return any(record.reached for record in records)
+def _has_begun(results: Sequence[Result]) -> bool:
+    return any(result.reached for result in results)

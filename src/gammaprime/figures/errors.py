@@ -29,32 +29,36 @@ from gammaprime.figures.style import (
     style,
     write_csv,
 )
+from gammaprime.typing import FloatArray
 
-Array = NDArray[np.float64]
-Columns = dict[str, Array]
+Columns = dict[str, NDArray[Any]]
 
 CAPTION_WIDTH = 82
 
 
 def draw(
-    settings: Mapping[str, Any], data: Mapping[str, Array], folder: Path, name: str
+    settings: Mapping[str, Any], data: Mapping[str, FloatArray], folder: Path, name: str
 ) -> list[Path]:
-    """Both panels as PNG and SVG, and the numbers of each panel as CSV."""
+    """Write both panels as PNG and SVG, and the numbers of each panel as CSV."""
     by_order, by_noise = order_table(data), noise_table(settings, data)
     return [
         *save(plot(settings, data), folder, name),
-        write_csv(folder / f"{name}_by_order.csv", by_order),
-        write_csv(folder / f"{name}_by_noise.csv", by_noise),
+        _write(folder / f"{name}_by_order.csv", by_order),
+        _write(folder / f"{name}_by_noise.csv", by_noise),
     ]
 
 
-def plots(settings: Mapping[str, Any], data: Mapping[str, Array]) -> list[Figure]:
-    """All figures of the experiment."""
+def _write(path: Path, table: Columns) -> Path:
+    return write_csv(path, list(table), zip(*(c.tolist() for c in table.values()), strict=True))
+
+
+def plots(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> list[Figure]:
+    """Figures of the experiment."""
     return [plot(settings, data)]
 
 
-def order_table(data: Mapping[str, Array]) -> Columns:
-    """Panel (a), a row for each order: bound, expected error, RMSE exact and sampled, one run.
+def order_table(data: Mapping[str, FloatArray]) -> Columns:
+    """Panel (a), one row for each order: bound, expected error, RMSE exact and sampled, one run.
 
     Relative errors are divided by V_γ'(x_0) of their MDP.
     """
@@ -62,7 +66,7 @@ def order_table(data: Mapping[str, Array]) -> Columns:
     num_orders = error.shape[-1]
     target = np.abs(data["target"])[:, None]
     sampled_rmse = np.sqrt((error**2).mean(axis=1))
-    table = {"order": np.arange(num_orders), "bound": data["bound"]}
+    table: Columns = {"order": np.arange(num_orders), "bound": data["bound"]}
     table |= _three("expected_error", data["expected_error"])
     table |= _three("expected_relative_error", data["expected_error"] / target)
     table |= _three("rmse_exact", data["rmse"])
@@ -71,15 +75,15 @@ def order_table(data: Mapping[str, Array]) -> Columns:
     return table | _three("one_run", np.abs(error).reshape(-1, num_orders))
 
 
-def noise_table(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Columns:
-    """Panel (b), a row for each noise level: the best order in one run, and in RMSE."""
+def noise_table(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> Columns:
+    """Panel (b), one row for each noise level: the best order in one run, and in RMSE."""
     table = {"base_noise": np.array(settings["base_noise"])}
     table |= _three("realised_order", data["realised_order"].mean(axis=1))
     return table | _three("rmse_order", data["rmse_order"])
 
 
-def plot(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
-    """The figure of both panels."""
+def plot(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> Figure:
+    """Draw both panels."""
     with style():
         figure, (left, right) = panels(2, 12.0, 6.0)
         figure.suptitle(
@@ -92,7 +96,7 @@ def plot(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
         return figure
 
 
-def _plot_errors(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, Array]) -> None:
+def _plot_errors(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> None:
     table = order_table(data)
     order = table["order"]
     axes.plot(order, table["bound"], "--", color=BLACK, lw=1.4, label="bound on the expected error")
@@ -100,7 +104,12 @@ def _plot_errors(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, Arr
     runs = _lines(table, "one_run")
     band(axes, order, runs, GREEN, linestyle=":", label="sampled error: single runs")
     band(axes, order, _lines(table, "rmse_exact"), ORANGE, label="sampled error: RMSE, exact")
-    dots = {"color": ORANGE, "markersize": 4, "markerfacecolor": "white", "linestyle": "none"}
+    dots: dict[str, Any] = {
+        "color": ORANGE,
+        "markersize": 4,
+        "markerfacecolor": "white",
+        "linestyle": "none",
+    }
     simulated = "sampled error: RMSE, simulated"
     axes.plot(order, table["rmse_sampled_median"], marker="o", label=simulated, **dots)
     axes.set(
@@ -124,7 +133,9 @@ def _plot_errors(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, Arr
     )
 
 
-def _plot_best_order(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, Array]) -> None:
+def _plot_best_order(
+    axes: Axes, settings: Mapping[str, Any], data: Mapping[str, FloatArray]
+) -> None:
     table = noise_table(settings, data)
     noise, largest = table["base_noise"], settings["order"]
     marks = {"markersize": 4, "marker": "s"}
@@ -155,10 +166,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %"
 
 
-def _three(name: str, values: Array) -> Columns:
+def _three(name: str, values: FloatArray) -> Columns:
     low, median, high = quantiles(values)
     return {f"{name}_p10": low, f"{name}_median": median, f"{name}_p90": high}
 
 
-def _lines(table: Columns, name: str) -> Array:
+def _lines(table: Columns, name: str) -> FloatArray:
     return np.stack([table[f"{name}_{part}"] for part in ("p10", "median", "p90")])

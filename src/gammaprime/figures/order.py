@@ -1,8 +1,9 @@
-"""The picture to look at before choosing an order for your own data."""
+"""Picture of the estimate by order, for choosing an order on your own data."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,13 +11,13 @@ from numpy.typing import ArrayLike
 from gammaprime.figures.style import BLUE, Figure, caption, panels, save, style
 
 Curve = tuple[ArrayLike, ArrayLike, ArrayLike]
-"""Orders, estimate and standard error: what ``estimators.order_curve`` returns."""
+"""Orders, estimate and standard error, as ``estimators.order_curve`` returns them."""
 
 
 def plot_order_curve(curve: Curve, path: Path | str) -> list[Path]:
-    """The estimate of V_K by order with two standard errors, as PNG and SVG.
+    """Write the estimate of V_K by order with two standard errors as PNG and SVG.
 
-    ``path`` names the picture, with or without a suffix; both files stand side by side.
+    path: of the picture, with or without a suffix; both files are written side by side.
 
     Paper: fig:errors.
     """
@@ -27,18 +28,18 @@ def plot_order_curve(curve: Curve, path: Path | str) -> list[Path]:
 
 
 def plot(curve: Curve) -> Figure:
-    """The figure itself, for those who want to go on with it."""
+    """Draw the figure, without writing it."""
     orders, estimate, error = (np.asarray(part, dtype=np.float64) for part in curve)
     with style():
         figure, (axes,) = panels(1, 7.6, 5.0)
-        bars = {"color": BLUE, "marker": "o", "markersize": 4, "capsize": 3}
+        bars: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4, "capsize": 3}
         axes.errorbar(orders, estimate, yerr=2.0 * error, **bars)
         axes.set(
             title="What one more order changes, and how surely",
             xlabel="order K",
             ylabel=r"estimate of $V_K$ at episode starts",
         )
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
         caption(
             axes,
             "Bars: two standard errors. Go up while the estimate still moves; once the moves that "

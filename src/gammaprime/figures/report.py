@@ -1,33 +1,52 @@
 """One page of everything that a folder of runs can show, in a single file that needs no other.
 
-No date, no script, no request: the same runs give the same bytes, on any machine.
+It has no date, no script and no request: the same runs give the same bytes on any machine.
 """
 
 from __future__ import annotations
 
+import html
+import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gammaprime.figures import ablation, appendix, curves, options, summaries
-from gammaprime.figures import table as tables
-from gammaprime.figures.findings import Findings
-from gammaprime.figures.inline import THEME, to_svg
-from gammaprime.figures.markup import Html, fold, join, table, tag
+from gammaprime.figures import ablations, comparisons, curves, style, summaries, tables
 from gammaprime.figures.options import FigureOptions
-from gammaprime.figures.style import Axes, Figure, count_steps, look, sheet, style
+from gammaprime.figures.style import RC, TASKS, Axes, Figure, Look, Text, count_steps, looks
+
+try:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "the report needs jinja2: pip install 'gammaprime[report]'", name=error.name
+    ) from None
 
 if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record
-    from gammaprime.sweeps.sweep import Sweep
+    from gammaprime.sweeps.records import Record as Result
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""The browser itself refuses whatever would leave the page."""
+TEMPLATE = "report.html.jinja"
+THEME = {
+    style.BLACK: "--ink",
+    "#333333": "--soft",
+    RC["grid.color"]: "--rule",
+    "#ffffff": "--paper",
+    style.BLUE: "--blue",
+    style.ORANGE: "--orange",
+    style.GREEN: "--green",
+    style.PURPLE: "--purple",
+    style.SKY: "--sky",
+    style.YELLOW: "--yellow",
+}
+"""Colour of a picture -> the variable that holds it in the light and the dark page."""
+STROKES = {"-": "", "--": "6 3", "-.": "7 3 2 3"}
 
 
 class Picture(NamedTuple):
-    """An experiment that is no sweep: drawn whole."""
+    """Figures of an experiment that is computed."""
 
     name: str
     title: str
@@ -35,213 +54,163 @@ class Picture(NamedTuple):
     manifest: Mapping[str, Any]
 
 
-class Part(NamedTuple):
-    """A section of the page."""
+class Key(NamedTuple):
+    """Line of a legend."""
 
-    anchor: str
     name: str
-    title: str
-    state: str
-    body: Html
+    colour: str
+    dashes: str
 
 
 def write(
     file: Path,
-    sweeps: Sequence[tuple[Sweep, Sequence[Record]]],
+    sweeps: Sequence[tuple[FigureOptions, Sequence[Result]]],
     pictures: Sequence[Picture] = (),
     left_out: Sequence[str] = (),
 ) -> Path:
-    """The report of these sweeps and pictures, which names those that could not be read."""
+    """Write the report of these sweeps and pictures.
+
+    left_out: names of the sweeps that could not be read.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(page(sweeps, pictures, left_out), encoding="utf-8")
     return file
 
 
 def page(
-    sweeps: Sequence[tuple[Sweep, Sequence[Record]]],
+    sweeps: Sequence[tuple[FigureOptions, Sequence[Result]]],
     pictures: Sequence[Picture] = (),
     left_out: Sequence[str] = (),
 ) -> str:
-    """The whole page."""
-    parts = [_sweep_part(i, *pair) for i, pair in enumerate(sweeps)]
-    parts += [_picture_part(i, picture) for i, picture in enumerate(pictures)]
-    records = [record for _, own in sweeps for record in own]
-    manifests = [record.manifest for record in records] + [p.manifest for p in pictures]
-    css = resources.files("gammaprime.figures").joinpath("report.css").read_text(encoding="utf-8")
-    head = [
-        Html('<meta charset="utf-8">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        tag("title", "gammaprime: what these runs show"),
-        tag("style", Html(css)),
-    ]
-    main = [
-        _top(records, parts),
-        *(
-            tag("p", f"Left out, for it can no longer be read: {name}.", class_="notice")
-            for name in left_out
-        ),
-        *(_section(part) for part in parts),
-        appendix.origin(manifests),
-        appendix.guide(),
-    ]
-    body = tag("body", tag("main", *main, class_="page"))
-    return f"<!doctype html>\n{tag('html', tag('head', *head), body, lang='en')}\n"
-
-
-def _top(records: Sequence[Record], parts: Sequence[Part]) -> Html:
-    runs = {record.path: record for record in records}.values()
-    done = sum(record.done for record in runs)
-    steps = count_steps(float(f"{sum(record.reached for record in runs):.2g}"))
-    lead = f"{done} of {len(runs)} training runs are finished, {steps} environment steps in all."
-    if not runs:
-        lead = "No training runs, only what is computed."
-    links = [
-        tag(
-            "li",
-            tag(
-                "a",
-                tag("span", p.title, class_="name"),
-                " ",
-                tag("span", p.state, class_="state"),
-                href=f"#{p.anchor}",
-            ),
-        )
-        for p in parts
-    ]
-    nav = tag("nav", tag("ul", *links), aria_label="Experiments")
-    return tag("header", tag("h1", "What these runs show"), tag("p", lead, class_="lead"), nav)
-
-
-def _section(part: Part) -> Html:
-    eyebrow = tag("p", part.name, class_="eyebrow")
-    return tag("section", eyebrow, tag("h2", part.title), part.body, id=part.anchor)
-
-
-def _sweep_part(i: int, sweep: Sweep, records: Sequence[Record]) -> Part:
-    shown = options.read(sweep)
-    findings = Findings(records, shown)
-    notes = [tag("p", note, class_="notice") for note in summaries.notes(sweep, records)]
-    body = [
-        *notes,
-        _claim(sweep, findings),
-        _figure(f"f{i}", sweep, records, shown),
-        tag("h3", "Final returns"),
-        *_final_returns(records, shown),
-        tag("p", tables.legend(shown), class_="small"),
-        tag("h3", "Who beats whom") if findings.overall else Html(""),
-        findings.tables(),
-        fold("Every run", appendix.runs(records, shown)),
-    ]
-    done = sum(record.done for record in records)
-    return Part(f"sweep-{i}", sweep.name, sweep.title, f"{done} of {len(records)} runs", join(body))
-
-
-def _claim(sweep: Sweep, findings: Findings) -> Html:
-    shows = tag("div", tag("h3", "These runs show"), findings.sentences())
-    if not sweep.claim:
-        return tag("div", shows, class_="claim")
-    labels = f" ({', '.join(sweep.paper)})" if sweep.paper else ""
-    quote = tag("blockquote", sweep.claim)
-    return tag(
-        "div", tag("div", tag("h3", f"The paper says{labels}"), quote), shows, class_="claim"
+    """Return the page; see `write`."""
+    results = [result for _, own in sweeps for result in own]
+    runs = list({result.path: result for result in results}.values())
+    environment = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(TEMPLATE).render(
+        runs=len(runs),
+        done=sum(run.done for run in runs),
+        steps=count_steps(float(f"{sum(run.reached for run in runs):.2g}")),
+        sweeps=[_sweep(f"f{i}", *pair) for i, pair in enumerate(sweeps)],
+        pictures=[_picture(f"p{i}", picture) for i, picture in enumerate(pictures)],
+        left_out=left_out,
+        origin=_origin([*(r.manifest for r in results), *(p.manifest for p in pictures)]),
+        guide=comparisons.GUIDE,
+        verdicts=comparisons.VERDICTS,
+        nothing=comparisons.NOTHING,
     )
 
 
-def _figure(name: str, sweep: Sweep, records: Sequence[Record], shown: FigureOptions) -> Html:
-    """A picture for each panel, so that they stand side by side or one below the other."""
-    if shown.kind == "ablation":
-        scores = ablation.scores(records, shown)
-        panels = ablation.panels(scores, shown)
+def _source(name: str) -> str:
+    return resources.files("gammaprime.figures").joinpath(name).read_text(encoding="utf-8")
+
+
+def _sweep(anchor: str, options: FigureOptions, results: Sequence[Result]) -> dict[str, Any]:
+    """Values of the template for the section of a sweep."""
+    found = comparisons.compare(results, options)
+    parts, keys, caption = _figure(options, results)
+    names = ", ".join(key.name for key in keys)
+    drawn = [
+        (title, _panel(f"{anchor}-{i}", f"{title}: lines for {names}", draw))
+        for i, (title, draw) in enumerate(parts)
+    ]
+    return {
+        "options": options,
+        "state": f"{sum(result.done for result in results)} of {len(results)} runs",
+        "notes": summaries.notes(options, results),
+        "sentences": comparisons.sentences(found),
+        "legend": keys,
+        "panels": drawn,
+        "caption": caption,
+        "returns": tables.return_tables(tables.final_returns(results, options), options),
+        "returns_legend": tables.legend(options),
+        "overall": comparisons.overall_table(found),
+        "by_task": comparisons.task_table(found) if len(summaries.tasks_of(results)) > 1 else None,
+        "runs": tables.run_table(results, options),
+    }
+
+
+def _figure(
+    options: FigureOptions, results: Sequence[Result]
+) -> tuple[list[tuple[str, Callable[[Axes], None]]], list[Key], str]:
+    """Panels with their titles, the legend and the caption of a figure."""
+    if options.kind == "ablation":
+        scores = ablations.scores(results, options)
         tasks = scores[0].tasks if scores else ()
-        keys = [(task, _task_look(i, task)) for i, task in enumerate(tasks)]
-        text = ablation.describe(records, shown)
-    else:
-        lines = summaries.lines(records, shown)
-        panels = [(task, _draws(sweep, task, lines)) for task in summaries.tasks_of(records)]
-        keys = [(variant.name, look(i)) for i, variant in enumerate(sweep.variants)]
-        text = curves.describe(sweep, records, shown)
-    drawn = [
-        tag(
-            "div",
-            tag("h4", title),
-            tag("div", _panel(f"{name}-{i}", title, draw, [k for k, _ in keys]), class_="plot"),
-            class_="panel",
-        )
-        for i, (title, draw) in enumerate(panels)
-    ]
-    amount = {1: "panels one", 2: "panels two", 4: "panels two"}.get(len(drawn), "panels")
-    caption = tag("figcaption", text, class_="small")
-    return tag("figure", _legend(keys), tag("div", *drawn, class_=amount), caption)
+        caption = ablations.describe(options, results, scores)
+        return ablations.panels(scores, options), _keys(looks(tasks, TASKS)), caption
+    lines = curves.lines(results, options)
+
+    def panel(task: str) -> Callable[[Axes], None]:
+        def draw(axes: Axes) -> None:
+            curves.draw_task(axes, task, lines)
+            axes.set(xlabel="environment steps", ylabel="return")
+
+        return draw
+
+    panels = [(task, panel(task)) for task in summaries.tasks_of(results)]
+    return panels, _keys(looks(options.variants)), curves.describe(options, results)
 
 
-def _draws(sweep: Sweep, task: str, lines: Sequence[summaries.Line]) -> Callable[[Axes], None]:
-    def draw(axes: Axes) -> None:
-        curves.draw_task(axes, sweep, task, lines)
-        axes.set(xlabel="environment steps", ylabel="return")
-
-    return draw
+def _keys(chosen: Mapping[str, Look]) -> list[Key]:
+    items = chosen.items()
+    return [Key(name, THEME[look.color], STROKES[look.linestyle]) for name, look in items]
 
 
-def _task_look(i: int, task: str) -> dict[str, str]:
-    return look(i) | {"linestyle": ablation.dashes(task)}
-
-
-def _panel(name: str, title: str, draw: Callable[[Axes], None], keys: Sequence[str]) -> Html:
-    with style():
-        figure, (axes,) = sheet(1, 1, 4.5, 1.9)
+def _panel(name: str, alt: str, draw: Callable[[Axes], None]) -> Markup:
+    with style.style():
+        figure, (axes,) = style.panels(1, 4.5, 3.2)
         draw(axes)
-        return Html(to_svg(figure, name, f"{title}: lines for {', '.join(keys)}"))
+        return to_svg(figure, name, alt)
 
 
-def _legend(keys: Sequence[tuple[str, Mapping[str, str]]]) -> Html:
-    dashes = {"-": "", "--": "6 3", "-.": "7 3 2 3"}
-    items = [
-        tag(
-            "li",
-            Html(
-                '<svg viewBox="0 0 30 8" aria-hidden="true"><path d="M0 4H30" stroke-width="3" '
-                f'style="stroke: var({THEME[line["color"]]})" '
-                f'stroke-dasharray="{dashes[line["linestyle"]]}"/></svg>'
-            ),
-            name,
-        )
-        for name, line in keys
-    ]
-    return tag("ul", *items, class_="legend")
-
-
-def _final_returns(records: Sequence[Record], shown: FigureOptions) -> list[Html]:
-    found = tables.cells(records, shown)
-    tasks = summaries.tasks_of(records)
-    parts = []
-    for group in shown.groups:
-        rows = []
-        for task in tasks:
-            cells = [found.get((variant, task)) for variant in group]
-            if any(cells):
-                rows.append([tag("th", task, scope="row", class_="nowrap"), *map(_cell, cells)])
-        parts.append(table(f"Final returns of {', '.join(group)}", ("task", *group), rows))
-    return parts
-
-
-def _cell(cell: tables.Cell | None) -> Html:
-    if cell is None:
-        return tag("td", "", class_="n")
-    text, bracket, seeds = cell.text.partition(" (")
-    few = tag("span", f"{bracket}{seeds}", class_="of") if bracket else Html("")
-    return tag("td", text, few, class_="n best" if cell.best else "n")
-
-
-def _picture_part(i: int, picture: Picture) -> Part:
+def _picture(anchor: str, picture: Picture) -> dict[str, Any]:
     drawn = [
-        tag(
-            "div",
-            Html(to_svg(figure, f"p{i}-{j}", picture.title)),
-            class_="plot wide scroll",
-            style=f"--width: {figure.get_figwidth():g}",
-            tabindex="0",
-        )
-        for j, figure in enumerate(picture.figures)
+        (f"{figure.get_figwidth():g}", to_svg(figure, f"{anchor}-{i}", picture.title))
+        for i, figure in enumerate(picture.figures)
     ]
-    return Part(f"picture-{i}", picture.name, picture.title, "computed", tag("figure", *drawn))
+    return {"name": picture.name, "title": picture.title, "drawn": drawn}
+
+
+def to_svg(figure: Figure, name: str, alt: str) -> Markup:
+    """Return a picture as an SVG element that takes colours and fonts from the page.
+
+    name: prefix of every id, so that two pictures of a page share none.
+    alt: text for those who do not see it.
+    """
+    buffer = io.StringIO()
+    # Formulas are laid out letter by letter and keep their shape only as outlines.
+    formulas = any("$" in text.get_text() for text in figure.findobj(Text))
+    with style.style({"svg.fonttype": "path" if formulas else "none"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    about = f'role="img" aria-label="{html.escape(alt)}"'
+    opening = re.compile(r'<svg[^>]*(viewBox="[^"]*")[^>]*>')
+    text = opening.sub(lambda found: f"<svg {found[1]} {about}>", text, count=1)
+    text = text.replace("xlink:href", "href")
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="|url\()#', rf"\g<1>#{name}-", text)
+    text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--sans)", text)
+    for colour, variable in THEME.items():
+        text = re.sub(rf"{colour}\b", f"var({variable})", text, flags=re.IGNORECASE)
+    return Markup(re.sub(r"\s*\n\s*", "\n", text).strip())
+
+
+def _origin(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Versions and machines behind the numbers, each value once."""
+    found: dict[str, dict[str, None]] = {}
+    for manifest in manifests:
+        computed = {name: manifest.get(name) for name in ("python", "numpy", "scipy")}
+        facts = {"processor": manifest.get("cpu"), "cores": manifest.get("cores")}
+        facts |= {"system": manifest.get("platform"), "gammaprime": manifest.get("gammaprime")}
+        for name, value in (facts | manifest.get("versions", computed)).items():
+            if value is not None:
+                found.setdefault(name, {})[str(value)] = None
+    return {name: " · ".join(values) for name, values in found.items()}

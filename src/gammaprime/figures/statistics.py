@@ -1,11 +1,12 @@
-"""What seeds can tell: centres and bands over them, and how surely one variant beats another.
+"""Statistics over seeds: centres and bands, and how surely one variant beats another.
 
-Strata are tasks: seeds are resampled, and relabelled, inside their own task only.  Everything is
-drawn from a fixed seed, so that the same runs give the same figures.
+Strata are tasks: seeds are resampled, and relabelled, only inside their own task.  All random
+numbers come from a fixed seed, so the same runs give the same figures.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -13,27 +14,35 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-Array = NDArray[np.float64]
-Statistic = Callable[[Sequence[Array]], Array]
-"""Strata of resamples, each (R, S_i, ...), to a number for each resample: (R, ...)."""
+from gammaprime.typing import FloatArray
+
+Statistic = Callable[[Sequence[FloatArray]], FloatArray]
+"""Strata of resamples, each (R, S_i, ...), to one number for each resample: (R, ...)."""
 
 RESAMPLES = 2000
+"""Bootstrap samples, and simulated repetitions of `detectable_difference`."""
 SEED = 20210718
 COVERAGE = 0.95
+"""Coverage of all intervals; tests are at the level 1 - COVERAGE."""
+LEVEL = 1.0 - COVERAGE
+POWER = 0.8
 
 
 class Interval(NamedTuple):
-    """A number, and where it may lie."""
+    """Estimate between the ends of its interval."""
 
     low: float
     value: float
     high: float
 
 
-def median_std(values: ArrayLike) -> Array:
-    """Median over seeds and one standard deviation to either side, as the paper draws them.
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
-    Shapes: (S, ...) -> (3, ...).  Paper: fig:onpolicy.
+
+def median_std(values: ArrayLike) -> FloatArray:
+    """Median over seeds and one standard deviation to either side.
+
+    Paper: fig:onpolicy.  Shapes: (S, ...) -> (3, ...).
     """
     values = np.asarray(values, dtype=np.float64)
     median, std = np.median(values, axis=0), values.std(axis=0)
@@ -41,56 +50,53 @@ def median_std(values: ArrayLike) -> Array:
 
 
 def mean_spread(values: ArrayLike, spread: float) -> tuple[float, float]:
-    """Mean over seeds and so many standard deviations: half of one in the paper's table.
+    """Mean over seeds and ``spread`` standard deviations; NaN for no seeds.
 
-    Shapes: (S,) -> two numbers, NaN of no seeds.  Paper: table:td3.
+    Paper: table:td3 (half a standard deviation).  Shapes: (S,) -> two numbers.
     """
     values = np.asarray(values, dtype=np.float64)
     if not values.size:
-        return np.nan, np.nan
+        return math.nan, math.nan
     return float(values.mean()), spread * float(values.std())
 
 
 def ties_with_best(means: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
-    """The best mean, and every mean inside the best's own band.
+    """Mark the best mean, and every mean inside the best's own band.
 
         tie_i:  m_i ≥ m_b − h_b,   b = argmax m
 
-    The paper does not say what a tie is; this rule gives the bold numbers of all its rows.
+    The paper does not define a tie; this rule gives the bold numbers of all its rows.
 
-    Shapes: (V,), (V,) -> (V,).  NaN, where nothing ran, ties with nothing.  Paper: table:td3.
+    Paper: table:td3.  Shapes: (V,), (V,) -> (V,).  NaN ties with nothing.
     """
     means, halves = np.asarray(means, np.float64), np.asarray(halves, np.float64)
     if np.isnan(means).all():
         return np.zeros(means.shape, dtype=bool)
     best = np.nanargmax(means)
-    return means >= means[best] - halves[best]
+    return np.asarray(means >= means[best] - halves[best])
 
 
-def interquartile_mean(values: ArrayLike, axis: int = 0) -> Array:
-    """The mean of the middle half; as many are cut at both ends, in whole numbers."""
-    return stats.trim_mean(np.asarray(values, np.float64), 0.25, axis=axis)
+def interquartile_mean(values: ArrayLike, axis: int = 0) -> FloatArray:
+    """Mean of the middle half: a quarter of the values, rounded down, is cut at either end."""
+    return np.asarray(stats.trim_mean(np.asarray(values, np.float64), 0.25, axis=axis))
 
 
-def bootstrap(
-    strata: Sequence[ArrayLike], statistic: Statistic, coverage: float = COVERAGE
-) -> Array:
-    """The value, between the ends of its stratified percentile bootstrap.
+def bootstrap(strata: Sequence[ArrayLike], statistic: Statistic) -> FloatArray:
+    """Statistic with its stratified percentile bootstrap interval.
 
     Shapes: strata (S_i, ...), each resampled on its own -> (3, ...): low, value, high.
     """
     samples = [np.asarray(stratum, np.float64) for stratum in strata]
     if any(len(sample) == 0 for sample in samples):
-        raise ValueError(f"strata of sizes {[len(s) for s in samples]}: must have a sample each")
+        raise ValueError(f"strata of sizes {[len(s) for s in samples]}: each needs a sample")
     rng = np.random.default_rng(SEED)
     drawn = [s[rng.integers(len(s), size=(RESAMPLES, len(s)))] for s in samples]
     (value,) = statistic([sample[None] for sample in samples])
-    tail = 0.5 * (1.0 - coverage)
-    low, high = np.quantile(statistic(drawn), (tail, 1.0 - tail), axis=0)
+    low, high = np.quantile(statistic(drawn), (0.5 * LEVEL, 1.0 - 0.5 * LEVEL), axis=0)
     return np.stack([low, value, high])
 
 
-def iqm_interval(values: ArrayLike) -> Array:
+def iqm_interval(values: ArrayLike) -> FloatArray:
     """Interquartile mean over seeds with its bootstrap interval.  Shapes: (S, ...) -> (3, ...)."""
     return bootstrap([values], lambda strata: interquartile_mean(strata[0], axis=1))
 
@@ -98,7 +104,7 @@ def iqm_interval(values: ArrayLike) -> Array:
 def pooled_iqm_interval(strata: Sequence[ArrayLike]) -> Interval:
     """Interquartile mean of all seeds of all tasks, resampled inside each task."""
 
-    def pooled(drawn: Sequence[Array]) -> Array:
+    def pooled(drawn: Sequence[FloatArray]) -> FloatArray:
         return interquartile_mean(np.concatenate(drawn, axis=1), axis=1)
 
     return Interval(*bootstrap(strata, pooled).tolist())
@@ -107,41 +113,57 @@ def pooled_iqm_interval(strata: Sequence[ArrayLike]) -> Interval:
 def mean_interval(strata: Sequence[ArrayLike]) -> Interval:
     """Mean over tasks of the means over seeds, resampled inside each task."""
 
-    def means(drawn: Sequence[Array]) -> Array:
-        return np.mean([sample.mean(axis=1) for sample in drawn], axis=0)
+    def means(drawn: Sequence[FloatArray]) -> FloatArray:
+        return np.asarray(np.mean([sample.mean(axis=1) for sample in drawn], axis=0))
 
     return Interval(*bootstrap(strata, means).tolist())
 
 
 def probability_of_improvement(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> Interval:
-    """P(X > Y) + ½ P(X = Y) for a seed of each, averaged over tasks, with its interval.
+    """P(X > Y) + ½ P(X = Y) for a random seed of each, averaged over tasks, with its interval.
 
     Shapes: for each task, (S_i,) and (R_i,).
     """
-    _check_pairs(first, second)
-    tasks = len(first)
+    tasks = len(_pairs(first, second))
 
-    def improvement(drawn: Sequence[Array]) -> Array:
+    def improvement(drawn: Sequence[FloatArray]) -> FloatArray:
         pairs = zip(drawn[:tasks], drawn[tasks:], strict=True)
-        return np.mean([_wins(x, y).mean(axis=(1, 2)) for x, y in pairs], axis=0)
+        return np.asarray(np.mean([_wins(x, y).mean(axis=(1, 2)) for x, y in pairs], axis=0))
 
     return Interval(*bootstrap([*first, *second], improvement).tolist())
 
 
-def relabelling_p_value(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> float:
-    """How often relabelled seeds would differ as much, if the variants were the same: two-sided.
+def relative_difference(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> Interval:
+    """Difference of means as a share of the second's |mean|, averaged over tasks.
 
-    Exact: all labellings inside each task are counted through the distribution of rank sums, and
-    tasks are added by convolution.  A bootstrap of a few seeds that happen to be apart has no
-    width; this p-value is never below 2/C(2S, S), which is 1/10 for three seeds of one task.
+    NaN if a mean of the second is 0.  Shapes: for each task, (S_i,) and (R_i,).
+    """
+    units = [abs(float(y.mean())) for _, y in _pairs(first, second)]
+    if not all(units):
+        return UNKNOWN
+    tasks = len(units)
+
+    def shares(drawn: Sequence[FloatArray]) -> FloatArray:
+        both = zip(drawn[:tasks], drawn[tasks:], units, strict=True)
+        each = [(x.mean(axis=1) - y.mean(axis=1)) / unit for x, y, unit in both]
+        return np.asarray(np.mean(each, axis=0))
+
+    return Interval(*bootstrap([*first, *second], shares).tolist())
+
+
+def relabelling_p_value(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> float:
+    """Two-sided p-value of the stratified rank-sum test: the share of all relabellings of the
+    seeds inside each task that set the variants at least as far apart.
+
+    It is exact: labellings are counted through the distribution of rank sums, and tasks are
+    combined by convolution.  So it is never below 2/C(2S, S), which is 1/10 for three seeds on
+    one task, whereas the bootstrap interval of a few separated seeds has no width.
 
     Shapes: for each task, (S_i,) and (R_i,).
     """
-    _check_pairs(first, second)
-    null, observed = np.ones(1), 0
-    centre = 0.0
-    for x, y in zip(first, second, strict=True):
-        counts, value = _rank_sums(np.asarray(x, np.float64), np.asarray(y, np.float64))
+    null, observed, centre = np.ones(1), 0, 0.0
+    for x, y in _pairs(first, second):
+        counts, value = _rank_sums(x, y)
         share = counts / counts.sum()
         null = np.convolve(null, share)
         observed += value
@@ -150,39 +172,96 @@ def relabelling_p_value(first: Sequence[ArrayLike], second: Sequence[ArrayLike])
     return float(min(null[distance >= abs(observed - centre) - 1e-9].sum(), 1.0))
 
 
+def least_p_value(sizes: Sequence[tuple[int, int]]) -> float:
+    """Smallest p-value that these numbers of seeds, of both variants on each task, can give."""
+    return min(2.0 * float(_null_of_wins(sizes)[-1]), 1.0)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The same p-values, corrected for their number (Holm 1979)."""
+    """P-values adjusted for their number (Holm, 1979), in the given order.
+
+    p'_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),   p_(1) ≤ ... ≤ p_(m)
+    """
     order = np.argsort(p_values, kind="stable")
-    corrected, least = [0.0] * len(order), 0.0
+    adjusted, least = [0.0] * len(order), 0.0
     for rank, i in enumerate(order.tolist()):
         least = max(least, (len(order) - rank) * p_values[i])
-        corrected[i] = min(least, 1.0)
-    return corrected
+        adjusted[i] = min(least, 1.0)
+    return adjusted
 
 
-def normalise(values: ArrayLike, baseline: ArrayLike) -> Array:
+def detectable_difference(
+    first: Sequence[ArrayLike], second: Sequence[ArrayLike], level: float = LEVEL
+) -> float:
+    """Smallest relative difference that so many seeds find with a power of 80 %.
+
+    It is the least δ at which relabelling gives p < level in 80 % of simulated repetitions, in
+    which seeds are normal with the pooled standard deviation of their task and the first's mean
+    is higher by δ·|mean of the second| on every task.  Infinite if no outcome of so few seeds
+    gives p < level; NaN if the deviation is unknown or a mean of the second is 0.
+
+    A simulated pair (x, y) is won from δ = (y − x)/unit on, and a repetition rejects once enough
+    pairs are won, so each repetition has its own least δ: an order statistic.
+
+    Shapes: for each task, (S_i,) and (R_i,).
+    """
+    pairs = _pairs(first, second)
+    at_least = np.cumsum(_null_of_wins([(len(x), len(y)) for x, y in pairs])[::-1])[::-1]
+    enough = np.flatnonzero(2.0 * at_least < level - 1e-12)
+    if not len(enough):
+        return math.inf
+    if any(y.mean() == 0.0 or len(x) + len(y) < 3 for x, y in pairs):
+        return math.nan
+    rng = np.random.default_rng(SEED)
+    crossings = []
+    for x, y in pairs:
+        squares = len(x) * x.var() + len(y) * y.var()
+        scale = math.sqrt(squares / (len(x) + len(y) - 2)) / abs(y.mean())
+        ours, theirs = (rng.normal(scale=scale, size=(RESAMPLES, len(s))) for s in (x, y))
+        crossings.append((theirs[:, None, :] - ours[:, :, None]).reshape(RESAMPLES, -1))
+    last = int(enough[0]) - 1
+    needed = np.partition(np.concatenate(crossings, axis=1), last, axis=1)[:, last]
+    return float(np.quantile(needed, POWER))
+
+
+def share_above(values: ArrayLike, threshold: float) -> Interval:
+    """Share of seeds above a threshold with its exact (Clopper-Pearson) interval.
+
+    For tasks on which seeds end on one of two levels, where a mean over few seeds says little.
+
+    Shapes: (S,) -> three numbers, NaN for no seeds or a threshold of NaN.
+    """
+    values = np.asarray(values, np.float64)
+    if not values.size or math.isnan(threshold):
+        return UNKNOWN
+    count = int((values > threshold).sum())
+    ends = stats.binomtest(count, values.size).proportion_ci(COVERAGE, method="exact")
+    return Interval(float(ends.low), count / values.size, float(ends.high))
+
+
+def normalise(values: ArrayLike, baseline: ArrayLike) -> FloatArray:
     """Final returns in units of the baseline's mean final return on the same task.
 
-    NaN where that mean is not positive: a ratio would say nothing.
+    NaN if that mean is not positive, because the ratio would have no meaning.
 
-    Shapes: (S,), (R,) -> (S,).  Paper: x:normalised-score.
+    Paper: x:normalised-score.  Shapes: (S,), (R,) -> (S,).
     """
     seeds = np.asarray(baseline, np.float64)
-    unit = float(seeds.mean()) if seeds.size else np.nan
-    return np.asarray(values, np.float64) / (unit if unit > 0.0 else np.nan)
+    unit = float(seeds.mean()) if seeds.size else math.nan
+    return np.asarray(values, np.float64) / (unit if unit > 0.0 else math.nan)
 
 
-def window_means(steps: ArrayLike, values: ArrayLike, grid: ArrayLike, window: float) -> Array:
-    """Mean of what was told in the last ``window`` steps up to each point of the grid.
+def window_means(steps: ArrayLike, values: ArrayLike, grid: ArrayLike, window: float) -> FloatArray:
+    """Mean of the values in the last ``window`` steps up to each point of the grid.
 
-    Where nothing was, the last value before it stands; before the first, NaN.
+    Where there are none, the last value before it; before the first value, NaN.
 
-    Shapes: steps (E,) not falling, values (E,), grid (G,) -> (G,).
+    Shapes: steps (E,) not decreasing, values (E,), grid (G,) -> (G,).
     """
     steps, values = np.asarray(steps, np.float64), np.asarray(values, np.float64)
     grid = np.asarray(grid, np.float64)
     if len(steps) != len(values) or (np.diff(steps) < 0).any():
-        raise ValueError("steps: must be as many as values, and must not fall")
+        raise ValueError("steps: must be as many as values, and must not decrease")
     end = np.searchsorted(steps, grid, side="right")
     start = np.searchsorted(steps, grid - window, side="right")
     start = np.maximum(np.minimum(start, end - 1), 0)
@@ -190,13 +269,26 @@ def window_means(steps: ArrayLike, values: ArrayLike, grid: ArrayLike, window: f
     return np.where(end > 0, (total[end] - total[start]) / np.maximum(end - start, 1), np.nan)
 
 
-def _wins(x: Array, y: Array) -> Array:
+def _pairs(
+    first: Sequence[ArrayLike], second: Sequence[ArrayLike]
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Seeds of both variants on each task, as arrays."""
+    if len(first) != len(second) or not len(first):
+        raise ValueError(
+            f"first, second: must be of the same tasks, at least one; got {len(first)} and "
+            f"{len(second)}"
+        )
+    both = zip(first, second, strict=True)
+    return [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in both]
+
+
+def _wins(x: FloatArray, y: FloatArray) -> FloatArray:
     """1, ½ or 0 for each pair.  Shapes: (R, S), (R, Q) -> (R, S, Q)."""
-    return 0.5 * (1.0 + np.sign(x[:, :, None] - y[:, None, :]))
+    return np.asarray(0.5 * (1.0 + np.sign(x[:, :, None] - y[:, None, :])))
 
 
-def _rank_sums(x: Array, y: Array) -> tuple[Array, int]:
-    """In how many labellings the first has each doubled rank sum, and which one it has.
+def _rank_sums(x: FloatArray, y: FloatArray) -> tuple[FloatArray, int]:
+    """Number of labellings for each doubled rank sum of the first, and the observed one.
 
     Doubled, because tied ranks are halves.
     """
@@ -208,9 +300,11 @@ def _rank_sums(x: Array, y: Array) -> tuple[Array, int]:
     return counts[-1], int(doubled[: len(x)].sum())
 
 
-def _check_pairs(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> None:
-    if len(first) != len(second) or not len(first):
-        raise ValueError(
-            f"first, second: must be of the same tasks, at least one; got {len(first)} and "
-            f"{len(second)}"
-        )
+def _null_of_wins(sizes: Sequence[tuple[int, int]]) -> FloatArray:
+    """Probability of each number of won pairs if the variants are the same and nothing ties."""
+    null = np.ones(1)
+    for n, m in sizes:
+        counts, _ = _rank_sums(np.arange(float(n)), np.arange(float(m)) + n)
+        wins = counts[n * (n + 1) : n * (n + 1) + 2 * n * m + 1 : 2]
+        null = np.convolve(null, wins / wins.sum())
+    return np.asarray(null)

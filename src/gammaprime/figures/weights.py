@@ -1,13 +1,10 @@
-"""Two pictures of discounting: the weight of a reward by order, and under the paper's window."""
+"""Pictures of discounting: the weight of a reward by order, and under the paper's window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gammaprime.figures.style import (
     BLACK,
@@ -24,28 +21,28 @@ from gammaprime.figures.style import (
     save,
     style,
 )
+from gammaprime.typing import FloatArray
 
-Array = NDArray[np.float64]
 SHADES = (BLUE, SKY, GREEN, YELLOW, ORANGE, PURPLE)
 
 
 def draw(
-    settings: Mapping[str, Any], data: Mapping[str, Array], folder: Path, name: str
+    settings: Mapping[str, Any], data: Mapping[str, FloatArray], folder: Path, name: str
 ) -> list[Path]:
-    """Both pictures, each as PNG and SVG."""
+    """Write both pictures, each as PNG and SVG."""
     return [
         *save(plot_orders(settings, data), folder, f"{name}_by_order"),
         *save(plot_window(settings, data), folder, f"{name}_window"),
     ]
 
 
-def plots(settings: Mapping[str, Any], data: Mapping[str, Array]) -> list[Figure]:
-    """All figures of the experiment."""
+def plots(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> list[Figure]:
+    """Figures of the experiment."""
     return [plot_orders(settings, data), plot_window(settings, data)]
 
 
-def plot_orders(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
-    """w_K(t) for each order, from γ^t to γ'^t."""
+def plot_orders(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> Figure:
+    """Draw w_K(t) for each order, from γ^t to γ'^t."""
     with style():
         figure, (axes,) = panels(1, 7.6, 5.0)
         *finite, target = data["by_order"]
@@ -64,8 +61,8 @@ def plot_orders(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figur
         return figure
 
 
-def plot_window(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figure:
-    """What a self-normalised window does to the weights, beside the first order it stands for."""
+def plot_window(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> Figure:
+    """Draw the weights under a self-normalised window beside those of the first order."""
     base, first, target = _curve(settings, data, 0), _curve(settings, data, 1), data["by_order"][-1]
     window, lookahead = data["window"], settings["lookahead"]
     factor = window[lookahead] / base[lookahead]
@@ -89,7 +86,7 @@ def plot_window(settings: Mapping[str, Any], data: Mapping[str, Array]) -> Figur
         return figure
 
 
-def _label(axes: Axes, title: str, data: Mapping[str, Array]) -> None:
+def _label(axes: Axes, title: str, data: Mapping[str, FloatArray]) -> None:
     axes.set(
         title=title,
         xlabel="steps ahead, t",
@@ -100,9 +97,11 @@ def _label(axes: Axes, title: str, data: Mapping[str, Array]) -> None:
     axes.legend(loc="upper right")
 
 
-def _curve(settings: Mapping[str, Any], data: Mapping[str, Array], order: int) -> Array:
-    return data["by_order"][list(settings["orders"]).index(order)]
+def _curve(settings: Mapping[str, Any], data: Mapping[str, FloatArray], order: int) -> FloatArray:
+    curve: FloatArray = data["by_order"][list(settings["orders"]).index(order)]
+    return curve
 
 
 def _steps_per_jump(settings: Mapping[str, Any]) -> float:
-    return settings["gamma_prime"] / (settings["gamma_prime"] - settings["gamma"])
+    gamma, gamma_prime = float(settings["gamma"]), float(settings["gamma_prime"])
+    return gamma_prime / (gamma_prime - gamma)
