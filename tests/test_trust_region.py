@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from gammaprime.acting import apply_network
-from gammaprime.nets import Categorical, Distribution, Gaussian
+from gammaprime.networks import Categorical, Distribution, Gaussian, apply_network
 from gammaprime.trust_region import conjugate_gradient, fisher_product, line_search, step_length
 
 

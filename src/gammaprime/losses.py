@@ -1,17 +1,15 @@
-"""What agents minimise: one number for each sample of a batch, weighted and averaged.
+"""Losses of the agents, in JAX: one number for each sample of a batch, weighted and averaged.
 
-On-policy, advantages are normalised before they are weighted, and weights touch the policy's
-term alone: neither the critic's nor the entropy's.  Off-policy, weights add up to 1 over a batch
-and touch all of the policy's objective, in which SAC's entropy is.  Arrays in, arrays out (JAX).
+On-policy, advantages are normalised before they are weighted, and weights multiply the policy's
+term alone, not the critic's and not the entropy's.  Off-policy, weights add up to 1 over a batch
+and multiply the whole objective of the policy, SAC's entropy included.
 """
 
 from __future__ import annotations
 
 import math
 
-import jax
-import jax.numpy as jnp
-
+from gammaprime.lazy import jax, jnp
 from gammaprime.typing import Array
 
 
@@ -29,7 +27,7 @@ def policy_gradient_loss(log_prob: Array, advantage: Array, weight: Array) -> Ar
 
 
 def surrogate_loss(log_ratio: Array, advantage: Array, weight: Array) -> Array:
-    """−mean w A π(a|x)/μ(a|x), what a trust region bounds.  Shapes: (B,) -> ()."""
+    """−mean w A π(a|x)/μ(a|x), the surrogate of TRPO.  Shapes: (B,) -> ()."""
     return -jnp.mean(weight * advantage * jnp.exp(log_ratio))
 
 
@@ -51,9 +49,9 @@ def value_loss(value: Array, target: Array) -> Array:
 
 
 def clipped_value_loss(value: Array, target: Array, old_value: Array, clip: float) -> Array:
-    """As `value_loss`, but of V and of V kept near its old value the worse counts.
+    """Maximum of the squared errors of V and of V clipped to within ``clip`` of its old value.
 
-    Shapes: (B, H) -> ().
+    As in PPO2, with the factor and the sum over heads of `value_loss`.  Shapes: (B, H) -> ().
     """
     near = old_value + jnp.clip(value - old_value, -clip, clip)
     worse = jnp.maximum((value - target) ** 2, (near - target) ** 2)
@@ -63,7 +61,7 @@ def clipped_value_loss(value: Array, target: Array, old_value: Array, clip: floa
 def bellman_target(reward: Array, next_value: Array, terminated: Array, gamma: float) -> Array:
     """y = r + γ Q'(x', a'), and r alone where the episode terminated.
 
-    A truncation is no end: the successor's value stands in as everywhere else.
+    A truncation is not an end: the successor's value is used there too.
 
     Shapes: (B,) -> (B,).
     """
@@ -71,7 +69,7 @@ def bellman_target(reward: Array, next_value: Array, terminated: Array, gamma: f
 
 
 def soft_value(value: Array, log_prob: Array, entropy_coef: Array) -> Array:
-    """Q − α log π: an action, and the entropy it was drawn with.  Shapes: (B,) -> (B,)."""
+    """Q − α log π, the value of an action with its entropy bonus.  Shapes: (B,) -> (B,)."""
     return value - entropy_coef * log_prob
 
 
@@ -83,7 +81,7 @@ def critics_loss(values: Array, target: Array) -> Array:
 def weighted_policy_loss(value: Array, weight: Array) -> Array:
     """−Σ w̃_i Q(x_i, π(x_i)); the plain batch mean where w̃_i = 1/B.
 
-    SAC puts the soft value in the place of Q, so its entropy has the same weight.
+    SAC uses the soft value instead of Q, so its entropy has the same weight.
 
     Paper: x:density-weighted-update, algo:off.  Departs: S14.  Shapes: (B,) -> ().
     """
@@ -111,9 +109,9 @@ def log_softplus(z: Array) -> Array:
 def ratio_loss(
     recent: Array, replayed: Array, recent_weight: Array, replayed_weight: Array
 ) -> Array:
-    """−E_f log(w/(1+w)) + E_μ log(1+w), least at w = f/μ, of ℓ = log w in both samples.
+    """−E_f log(w/(1+w)) + E_μ log(1+w), smallest at w = f/μ; the samples hold log w.
 
-    Each expectation is a mean of its own, over weights that add up to 1: samples of unequal size
+    Each expectation is a separate mean, over weights that add up to 1: samples of unequal size
     in one mean would scale the ratio.
 
     Paper: x:discriminator.  Shapes: (R,), (B,), (R,), (B,) -> ().
@@ -125,7 +123,7 @@ def ratio_loss(
 def age_weights(step: Array, gamma_prime: float) -> Array:
     """γ'^t/Σγ'^t over a sample of states of ages t: 1/R at γ' = 1.
 
-    Relative to the youngest, so that no sample is so old that all of its weights vanish.
+    Computed relative to the youngest, so that weights of old samples do not underflow.
 
     Paper: x:discounted-ratio.  Shapes: (R,) -> (R,).
     """

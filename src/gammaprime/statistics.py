@@ -1,6 +1,6 @@
-"""Running mean and variance in float64, and the running return that gives rewards their scale.
+"""Running mean and variance in float64, and the running return that rewards are scaled by.
 
-Values, not objects with state: they live in an agent's state and are saved and restored with it.
+They are values: part of an agent's state, saved and restored with it.
 """
 
 from __future__ import annotations
@@ -9,30 +9,33 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gammaprime.typing import Array
+
 
 class Statistics(NamedTuple):
     """Mean and variance of all samples seen.  The prior, N(0, 1), counts 1e-4 of a sample."""
 
-    mean: np.ndarray
-    variance: np.ndarray
-    size: np.ndarray
+    mean: Array
+    variance: Array
+    size: Array
 
     @classmethod
     def start(cls, shape: tuple[int, ...]) -> Statistics:
+        """Statistics before any sample."""
         return cls(np.zeros(shape), np.ones(shape), np.array(1e-4))
 
     @property
-    def scale(self) -> np.ndarray:
-        """1/σ, kept finite where nothing varies."""
+    def scale(self) -> Array:
+        """1/σ, finite even where the variance is 0."""
         return 1.0 / np.sqrt(self.variance + 1e-8)
 
 
-def update_statistics(old: Statistics, batch: np.ndarray) -> Statistics:
-    """What is known after a batch more (Chan, Golub, LeVeque).
+def update_statistics(old: Statistics, batch: Array) -> Statistics:
+    """Statistics after one more batch (Chan, Golub, LeVeque).
 
         n = n₁ + n₂,   d = m₂ − m₁,   mean = m₁ + d·n₂/n,   var = (v₁n₁ + v₂n₂ + d²n₁n₂/n)/n
 
-    Samples one by one or all at once give the same, but for rounding.
+    Samples one by one or all at once give the same result up to rounding.
 
     Shapes: batch (B, ...), statistics (...).
     """
@@ -46,9 +49,9 @@ def update_statistics(old: Statistics, batch: np.ndarray) -> Statistics:
 
 
 def discounted_returns(
-    reward: np.ndarray, ended: np.ndarray, running: np.ndarray, discount: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """R_t = discount·R_{t−1} + r_t, begun anew after an end; and the R to go on with.
+    reward: Array, ended: Array, running: Array, discount: float
+) -> tuple[Array, Array]:
+    """R_t = discount·R_{t−1} + r_t, restarted at 0 after an end; and the last R of each row.
 
     Shapes: reward, ended (T, N), running (N,) -> (T, N), (N,).
     """
@@ -61,7 +64,7 @@ def discounted_returns(
 def _follow(
     reward: list[float], ended: list[bool], total: float, discount: float
 ) -> tuple[list[float], float]:
-    """One row in Python's own floats: on few rows an array operation costs 30 times as much."""
+    """One row in Python's own floats: with few rows an array operation takes 30 times as long."""
     returns = []
     for paid, end in zip(reward, ended, strict=True):
         total = discount * total + paid

@@ -1,6 +1,6 @@
 """The step of TRPO: as far along the natural gradient as a bound on the divergence allows.
 
-Parameters are vectors here, and what is minimised or bounded is a function of them (JAX).
+Parameters are vectors here; surrogate and divergence are functions of them, in JAX.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-import jax
-import jax.numpy as jnp
-
+from gammaprime.lazy import jax, jnp
 from gammaprime.typing import Array
 
 Product: TypeAlias = Callable[[Array], Array]
@@ -18,15 +16,15 @@ Objective: TypeAlias = Callable[[Array], Array]
 
 
 class Step(NamedTuple):
-    """Where a line search ended."""
+    """Result of a line search."""
 
     params: Array
-    """The point it found, or the one it started from."""
+    """(P,) the accepted point, or the start if none was accepted."""
     accepted: Array
     loss: Array
-    """The surrogate there."""
+    """Surrogate at ``params``."""
     divergence: Array
-    """How far the policy moved: 0 if nothing was accepted."""
+    """Divergence from the start: 0 if nothing was accepted."""
 
 
 def fisher_product(divergence: Objective, params: Array, damping: float) -> Product:
@@ -41,9 +39,9 @@ def fisher_product(divergence: Objective, params: Array, damping: float) -> Prod
 
 
 def conjugate_gradient(product: Product, target: Array, iterations: int) -> Array:
-    """The x for which product(x) = target, after so many iterations from 0.
+    """Solve product(x) = target by ``iterations`` steps from 0.
 
-    For a symmetric positive definite matrix.  Once nothing is left to correct, x stays.
+    For a symmetric positive definite matrix.  Once the residual is 0, x stays.
 
     Shapes: (P,) -> (P,).
     """
@@ -61,7 +59,7 @@ def conjugate_gradient(product: Product, target: Array, iterations: int) -> Arra
 
 
 def step_length(direction: Array, product: Product, max_kl: float) -> Array:
-    """√(2 max_kl / xᵀFx): where the quadratic model of the divergence reaches its bound.
+    """√(2 max_kl / xᵀFx), the length at which the quadratic model reaches the bound.
 
     Shapes: (P,) -> ().
     """
@@ -79,7 +77,7 @@ def line_search(
 ) -> Step:
     """The first of step, shrink·step, shrink²·step, … that lowers the surrogate within the bound.
 
-    If none of them does, or nothing there is a number, the parameters stay what they were.
+    If none of them does, or all of them give NaN, the parameters stay what they were.
 
     Shapes: params, step (P,).
     """
@@ -100,6 +98,6 @@ def line_search(
 
 
 def _quotient(numerator: Array, denominator: Array) -> Array:
-    """0 where the denominator is not positive: nothing is left to move along."""
+    """numerator/denominator, or 0 where the denominator is not positive."""
     safe = jnp.where(denominator > 0, denominator, 1.0)
     return jnp.where(denominator > 0, numerator / safe, 0.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 Order = int | float
@@ -107,6 +108,35 @@ def check_count(name: str, value: int) -> int:
     if count < 1 or isinstance(value, bool):
         raise ValueError(f"{name}={value!r}: must be an integer >= 1")
     return count
+
+
+def check_positive(name: str, value: float, *, zero_allowed: bool = False) -> float:
+    """The number as a float, if it is finite and above 0, or at 0 where that is allowed."""
+    number = check_real(name, value)
+    if not (0.0 < number < math.inf or (zero_allowed and number == 0.0)):
+        raise ValueError(f"{name}={value!r}: must be finite and {'>=' if zero_allowed else '>'} 0")
+    return number
+
+
+def check_real(name: str, value: Any) -> float:
+    """The number as a float, if it is finite and neither a text nor true or false."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}={value!r}: must be a finite number")
+    return float(value)
+
+
+def check_whole(name: str, value: int) -> int:
+    """The number as an int, if it is whole and at least 0."""
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name}={value!r}: must be an integer >= 0")
+    return value
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> str:
+    """The word, if it is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, choices))}")
+    return value
 
 
 def taylor_ratio(gamma: float, gamma_prime: float) -> float:

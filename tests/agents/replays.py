@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gammaprime.agents.density_ratio import Recent
 from gammaprime.agents.off_policy import Batch
+from gammaprime.agents.weightings import Recent
 
 NUM_INPUTS, NUM_ACTIONS = 3, 2
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gammaprime.agents import PPO, TaylorCritic
-from gammaprime.agents.experience import Experience
-from gammaprime.agents.on_policy import Batch, evaluate_policy
-from gammaprime.nets import Gaussian
+from gammaprime.agents.advantages import Experience
+from gammaprime.agents.on_policy import Batch
+from gammaprime.networks import Gaussian, evaluate_policy
 from gammaprime.types import Trajectory
 
 POLICY = Gaussian(2, -0.5)

@@ -79,7 +79,7 @@ WRONG = [
     (PPO, {"num_steps": 12.5}, r"num_steps=12.5"),
     (PPO, {"hidden": (64, 0)}, r"hidden\[1\]=0: must be an integer >= 1"),
     (PPO, {"hidden": 64}, r"hidden=64"),
-    (PPO, {"initial_log_std": math.nan}, r"initial_log_std=nan: must be finite"),
+    (PPO, {"initial_log_std": math.nan}, r"initial_log_std=nan: must be a finite number"),
     (PPO, {"obs_limit": 0.0}, r"obs_limit=0.0"),
     (PPO, {"reward_limit": -1.0}, r"reward_limit=-1.0"),
     (PPO, {"return_discount": 1.0}, r"return_discount=1.0: must lie in \[0, 1\)"),

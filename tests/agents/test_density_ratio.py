@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from agents.replays import NUM_INPUTS, SPACE, made_up, made_up_recent
 from gammaprime import losses
 from gammaprime.agents import TD3, DensityRatio, Uniform
-from gammaprime.agents.density_ratio import Recent, Trained, log_ratio
 from gammaprime.agents.off_policy import policy_weights
 from gammaprime.agents.td3 import td3_policy_loss
-from gammaprime.nets import init_uniform
+from gammaprime.agents.weightings import Recent, log_ratio
+from gammaprime.networks import Trained, init_uniform
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

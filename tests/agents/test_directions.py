@@ -16,7 +16,6 @@ import pytest
 
 from agents.rollouts import play
 from gammaprime import tabular
-from gammaprime.acting import Layer
 from gammaprime.agents import (
     PG,
     SGD,
@@ -29,7 +28,7 @@ from gammaprime.agents import (
 )
 from gammaprime.agents.on_policy import Params
 from gammaprime.envs.finite import FiniteEnv
-from gammaprime.nets import Categorical, PolicyParams
+from gammaprime.networks import Categorical, Layer, PolicyParams
 from oracles import softmax
 
 pytestmark = pytest.mark.usefixtures("quick_compile")

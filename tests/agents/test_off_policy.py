@@ -13,7 +13,7 @@ from agents.replays import NUM_INPUTS, SPACE, Space, made_up, made_up_recent
 from gammaprime import losses
 from gammaprime.agents import (
     DDPG,
-    DDPG_SPINNING_UP,
+    PRESETS,
     SAC,
     TD3,
     DensityRatio,
@@ -22,7 +22,9 @@ from gammaprime.agents import (
     TaylorWeight,
 )
 from gammaprime.agents.off_policy import Batch, evaluate_critics, follow
-from gammaprime.nets import init_uniform
+from gammaprime.agents.sac import sac_target
+from gammaprime.agents.td3 import td3_target
+from gammaprime.networks import init_uniform
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -85,7 +87,7 @@ def test_settings__that_cannot_work_are_refused(kind, settings, message):
 
 @pytest.mark.parametrize(
     "agent",
-    [TD3(hidden=[32]), DDPG, SAC(entropy=LearnedEntropy()), TD3(weighting=DensityRatio())],
+    [TD3(hidden=[32]), DDPG(), SAC(entropy=LearnedEntropy()), TD3(weighting=DensityRatio())],
     ids=str,
 )
 def test_agents__are_values_that_can_be_told_apart(agent):
@@ -95,9 +97,13 @@ def test_agents__are_values_that_can_be_told_apart(agent):
 
 
 def test_presets__are_what_they_say():
-    assert DDPG.learning_rate == 1e-4
-    assert dataclasses.replace(DDPG, learning_rate=1e-3) == DDPG_SPINNING_UP
-    assert (DDPG.num_critics, DDPG.policy_delay, DDPG.target_noise) == (1, 1, 0.0)
+    ddpg = DDPG()
+    assert PRESETS["ddpg"] == ddpg
+    assert ddpg.learning_rate == 1e-4
+    assert DDPG(learning_rate=1e-3) == PRESETS["ddpg_spinning_up"]
+    assert (ddpg.num_critics, ddpg.policy_delay, ddpg.target_noise) == (1, 1, 0.0)
+    assert DDPG(gamma=0.98) == dataclasses.replace(ddpg, gamma=0.98)
+    assert type(ddpg) is TD3
     assert TD3(num_envs=4, num_steps=10).updates == 40
     assert TD3(num_steps=10, updates_per_step=0.6).updates == 6
 
@@ -129,12 +135,16 @@ def test_batch__knows_no_truncation():
     assert "truncated" not in Batch._fields
 
 
-@pytest.mark.parametrize("agent", [TD3(**SMALL), SAC(**SMALL)], ids=["td3", "sac"])
-def test_target__of_terminated_steps_is_the_reward_and_nothing_else(agent, rng):
+@pytest.mark.parametrize(
+    ("agent", "target_of"),
+    [(TD3(**SMALL), td3_target), (SAC(**SMALL), sac_target)],
+    ids=["td3", "sac"],
+)
+def test_target__of_terminated_steps_is_the_reward_and_nothing_else(agent, target_of, rng):
     learned = agent.init(KEY, SPACE, NUM_INPUTS).learned
     batch = jax.tree.map(lambda x: x[0], made_up(rng))
     noise = rng.normal(size=batch.action.shape).astype(np.float32)
-    target = np.asarray(agent.target(learned, batch, noise))
+    target = np.asarray(target_of(agent, learned, batch, noise))
     ended = batch.terminated
     assert 0 < ended.sum() < len(ended)
     np.testing.assert_array_equal(target[ended], batch.reward[ended])
@@ -231,7 +241,7 @@ FAST = {
 }
 AGENTS = {
     "td3": TD3(**FAST, target_noise=0.05),
-    "ddpg": dataclasses.replace(DDPG, **FAST),
+    "ddpg": DDPG(**FAST),
     "sac": SAC(**FAST, entropy=FixedEntropy(0.01)),
 }
 

@@ -1,6 +1,7 @@
 """Without an expansion an agent is the plain one, bit for bit, however long it trains."""
 
 import dataclasses
+import sys
 
 import jax
 import numpy as np
@@ -15,12 +16,11 @@ from gammaprime.agents import (
     TaylorCritic,
     TaylorQ,
     TaylorWeight,
-    on_policy,
+    TDDelta,
 )
-from gammaprime.agents.slots import TDDelta
 from gammaprime.envs.probes import discount_chain
 from gammaprime.loops.loop import OnPolicyLoop
-from gammaprime.nets import Gaussian
+from gammaprime.networks import Gaussian
 
 SMALL = {"num_envs": 4, "num_steps": 16, "hidden": (8,), "gamma": 0.9}
 FIT = CriticFit(epochs=2, minibatches=2)
@@ -95,8 +95,9 @@ def test_an_expansion__however_small_is_felt(settings, plain):
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
 def test_update__is_traced_once(agent, monkeypatch):
     """A state that changes its types, such as weak ones, would be compiled again."""
-    traced, prepare = [], on_policy.prepare
-    monkeypatch.setattr(on_policy, "prepare", lambda *args: traced.append(1) or prepare(*args))
+    module = sys.modules[type(agent).__module__]
+    traced, prepare = [], module.prepare
+    monkeypatch.setattr(module, "prepare", lambda *args: traced.append(1) or prepare(*args))
     agent = dataclasses.replace(agent, lam=0.25)
     policy, rollout = Gaussian(2, -0.5), made_up(np.random.default_rng(0), num_envs=4)
     state = agent.init(jax.random.key(0), policy, 3)

@@ -20,10 +20,10 @@ from gammaprime.agents import (
     TaylorWeight,
     TDDelta,
 )
-from gammaprime.agents.on_policy import evaluate_critic
 from gammaprime.envs import probes
 from gammaprime.estimators import update_weights
 from gammaprime.loops.loop import OnPolicyLoop
+from gammaprime.networks import evaluate_critic
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

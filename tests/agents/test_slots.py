@@ -1,22 +1,26 @@
 """Slots against the estimators they are made of, and learned terms against the exact room."""
 
+import dataclasses
 import math
 
+import jax
 import numpy as np
 import pytest
 
-from agents.rollouts import made_up_experience
+from agents.rollouts import POLICY, made_up, made_up_experience
 from gammaprime import estimators, tabular
-from gammaprime.agents.experience import Experience, head_advantages
-from gammaprime.agents.slots import (
+from gammaprime.agents import PPO
+from gammaprime.agents.advantages import (
     GAE,
+    Estimate,
+    Experience,
     TaylorCritic,
     TaylorGradient,
     TaylorQ,
-    TaylorWeight,
     TDDelta,
-    Uniform,
+    head_advantages,
 )
+from gammaprime.agents.weightings import TaylorWeight, Uniform
 from oracles import all_paths, softmax, update_weight_curve
 
 GAMMA, GAMMA_PRIME, LAM = 0.8, 0.95, 0.9
@@ -227,3 +231,45 @@ def test_taylor_weight__normalised_has_mean_one_and_the_same_ratios():
 
 def test_uniform__weights_are_one():
     np.testing.assert_array_equal(Uniform().weights(STEPS, 0.99), np.ones((4, 2), np.float32))
+
+
+@dataclasses.dataclass(frozen=True)
+class OneStep:
+    """An advantage slot of a user's own: r + γV(x') − V(x)."""
+
+    num_heads: int = 1
+
+    def check(self, gamma):
+        pass
+
+    def estimate(self, experience, gamma, lam):
+        reward, (value,), (next_value,), terminated, *_ = experience
+        advantage = reward + gamma * (~terminated) * next_value - value
+        return Estimate(advantage, (advantage + value)[None])
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstSteps:
+    """A weighting slot of a user's own: only the first steps of an episode count."""
+
+    count: int
+
+    def check(self, gamma):
+        pass
+
+    def weights(self, step, gamma):
+        return (step < self.count).astype(np.float32)
+
+
+def test_slots_of_a_users_own__learn_like_any_other(rng):
+    """`OneStep` is GAE at λ = 0, and `FirstSteps` of all steps is `Uniform`."""
+    small = {"num_envs": 2, "num_steps": 16, "hidden": (5,), "minibatches": 4}
+    own = PPO(**small, advantage=OneStep(), weighting=FirstSteps(100))
+    plain = PPO(**small, lam=0.0)
+    rollout, found = made_up(rng), []
+    for agent in (own, plain):
+        state = agent.init(jax.random.key(0), POLICY, 3)
+        state, _ = agent.update(state, POLICY, rollout, np.random.default_rng(1), 1.0)
+        found.append(jax.tree.leaves(state.params))
+    for x, y in zip(*found, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-6)

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from agents.rollouts import POLICY, frozen_batch, made_up
-from gammaprime.agents import PG, PPO, SGD, TRPO, CriticFit, TaylorCritic, TaylorWeight
-from gammaprime.agents.descent import descend
+from gammaprime.agents import PG, PPO, PRESETS, SGD, TRPO, CriticFit, TaylorCritic, TaylorWeight
 from gammaprime.agents.on_policy import (
-    Scales,
+    Inputs,
+    descend,
     draw_minibatches,
-    evaluate_critic,
-    evaluate_policy,
     explained_variance,
     prepare,
 )
 from gammaprime.agents.ppo import ppo_loss
-from gammaprime.agents.trpo import BASELINES, SPINNING_UP, improve
-from gammaprime.nets import Categorical
+from gammaprime.agents.trpo import improve
+from gammaprime.networks import Categorical, evaluate_critic, evaluate_policy
 
 torch = pytest.importorskip("torch")
 
@@ -154,11 +152,12 @@ def test_trpo__without_any_advantage_stays_where_it_is(rng):
 
 
 def test_trpo_presets__differ_where_spinning_up_and_baselines_do():
-    assert TRPO() == SPINNING_UP
-    assert not SPINNING_UP.normalise_obs
-    assert BASELINES.normalise_obs
-    assert BASELINES.scale_rewards
-    assert BASELINES.rollout_size // BASELINES.critic.minibatches == 64
+    baselines = PRESETS["trpo_baselines"]
+    assert TRPO() == PRESETS["trpo"]
+    assert not TRPO().normalise_obs
+    assert baselines.normalise_obs
+    assert baselines.scale_rewards
+    assert baselines.rollout_size // baselines.critic.minibatches == 64
 
 
 def test_critic_fit__brings_every_head_to_its_target(rng):
@@ -166,8 +165,8 @@ def test_critic_fit__brings_every_head_to_its_target(rng):
     params, batch = frozen_batch(rng, 3)
     target = jnp.stack([batch.obs[:, 0], 1.0 - batch.obs[:, 1], jnp.full(32, 5.0)], axis=1)
     batch = batch._replace(target=target)
-    rows = agent.draw_minibatches(rng)
-    moments = agent.critic.init_optimiser(params.critic)
+    rows = agent.critic.draw_minibatches(rng, agent.rollout_size)
+    moments = agent.critic.init(params.critic)
     critic, _, _ = agent.critic.fit(params.critic, moments, batch, rows)
     fitted = evaluate_critic(critic, batch.obs)
     assert jnp.abs(fitted - target).mean() < 0.2
@@ -189,10 +188,8 @@ def test_pg__is_the_mean_of_w_a_score(rng):
     )
     state = agent.init(jax.random.key(0), POLICY, 3)
     weight = agent.weighting.weights(rollout.step, agent.gamma)
-    scales = Scales(None, 1.0)
-    batch = jax.jit(prepare, static_argnums=(0, 1))(
-        agent, POLICY, state.params, scales, rollout, weight
-    )
+    inputs = Inputs(rollout, weight, None, 1.0)
+    batch = jax.jit(prepare, static_argnums=(0, 1))(agent, POLICY, state.params, inputs)
     (layer,) = state.params.policy.network
     noise = (batch.action - batch.obs @ layer.weight) * np.exp(1.0)
     factor = (batch.weight * batch.advantage)[:, None]

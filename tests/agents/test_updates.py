@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from agents.rollouts import POLICY, made_up
-from gammaprime.acting import Standardiser
-from gammaprime.agents import PG, PPO, TRPO, CriticFit, TaylorWeight, Uniform, on_policy
-from gammaprime.agents.on_policy import Scales, observe, prepare
-from gammaprime.agents.trpo import BASELINES
+from gammaprime.agents import PG, PPO, PRESETS, TRPO, CriticFit, TaylorWeight, Uniform, ppo
+from gammaprime.agents.on_policy import (
+    Inputs,
+    learn_statistics,
+    observe,
+    prepare,
+    standardiser,
+)
+from gammaprime.networks import Standardiser
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -50,11 +55,9 @@ def test_prepare__knows_the_likelihood_with_which_each_action_was_drawn(rng):
     """The acting policy, in NumPy, and the update see the same observations."""
     agent, rollout = PPO(**SMALL, minibatches=4), made_up(rng)
     state = agent.init(jax.random.key(0), POLICY, 3)
-    state = agent.learn_statistics(state, rollout._replace(obs=3.0 + 2.0 * rollout.obs))
-    scales = Scales(agent.standardiser(state), 1.0)
-    batch = jax.jit(prepare, static_argnums=(0, 1))(
-        agent, POLICY, state.params, scales, rollout, np.ones((16, 2))
-    )
+    state = learn_statistics(agent, state, rollout._replace(obs=3.0 + 2.0 * rollout.obs))
+    inputs = Inputs(rollout, np.ones((16, 2)), standardiser(agent, state), 1.0)
+    batch = jax.jit(prepare, static_argnums=(0, 1))(agent, POLICY, state.params, inputs)
     center = agent.actor(state).center(rollout.obs.reshape(32, 3))
     noise = (rollout.action.reshape(32, 2) - center) / np.exp(-0.5)
     expected = -0.5 * (noise**2).sum(axis=1) + 1.0 - np.log(2 * np.pi)
@@ -68,13 +71,13 @@ def test_update__sees_observations_as_the_policy_saw_them_and_rewards_as_known_n
     agent, rollout = AGENTS[0], made_up(rng)
     state = agent.init(jax.random.key(0), POLICY, 3)
     used = []
-    monkeypatch.setattr(on_policy, "_update", lambda *args: (args[2], used.append(args[3]) or {}))
+    monkeypatch.setattr(ppo, "_learn", lambda *args: (*args[2:4], used.append(args[4]) or {}))
     after, _ = agent.update(state, POLICY, rollout, np.random.default_rng(0), 1.0)
-    (scales,) = used
-    np.testing.assert_array_equal(scales.standardise.mean, agent.actor(state).standardise.mean)
-    assert (agent.actor(after).standardise.mean != scales.standardise.mean).all()
+    (inputs,) = used
+    np.testing.assert_array_equal(inputs.standardise.mean, agent.actor(state).standardise.mean)
+    assert (agent.actor(after).standardise.mean != inputs.standardise.mean).all()
     np.testing.assert_allclose(after.obs_statistics.mean, rollout.obs.mean(axis=(0, 1)), 1e-3, 1e-3)
-    assert scales.reward == after.return_statistics.scale != state.return_statistics.scale
+    assert inputs.reward_scale == after.return_statistics.scale != state.return_statistics.scale
 
 
 def test_observe__scales_and_clips_rewards_and_leaves_the_stored_ones_alone(rng):
@@ -82,11 +85,11 @@ def test_observe__scales_and_clips_rewards_and_leaves_the_stored_ones_alone(rng)
     stored = rollout.reward.copy()
     critic = agent.init(jax.random.key(0), POLICY, 3).params.critic
     obs = jnp.asarray(rollout.obs, jnp.float32)
-    seen = observe(agent, critic, Scales(None, 2.0), rollout, obs)
+    seen = observe(agent, critic, Inputs(rollout, None, None, 2.0), obs)
     np.testing.assert_allclose(seen.reward, np.clip(2.0 * stored, -1.5, 1.5), rtol=1e-6)
     np.testing.assert_array_equal(rollout.reward, stored)
     raw = dataclasses.replace(agent, scale_rewards=False)
-    seen = observe(raw, critic, Scales(None, 2.0), rollout, obs)
+    seen = observe(raw, critic, Inputs(rollout, None, None, 2.0), obs)
     np.testing.assert_allclose(seen.reward, stored, rtol=1e-6)
 
 
@@ -94,10 +97,10 @@ def test_observe__at_a_limit_without_bootstrap_sees_a_termination(rng):
     agent, rollout = PPO(**SMALL, minibatches=4), made_up(rng)
     critic = agent.init(jax.random.key(0), POLICY, 3).params.critic
     obs = jnp.asarray(rollout.obs, jnp.float32)
-    seen = observe(agent, critic, Scales(None, 1.0), rollout, obs)
+    seen = observe(agent, critic, Inputs(rollout, None, None, 1.0), obs)
     np.testing.assert_array_equal(seen.terminated, rollout.terminated)
     old = dataclasses.replace(agent, bootstrap_at_limit=False)
-    seen = observe(old, critic, Scales(None, 1.0), rollout, obs)
+    seen = observe(old, critic, Inputs(rollout, None, None, 1.0), obs)
     np.testing.assert_array_equal(seen.terminated, rollout.terminated | rollout.truncated)
 
 
@@ -106,7 +109,7 @@ def test_reward_scale__is_that_of_returns_at_its_own_discount(rng):
     state, rollout = agent.init(jax.random.key(0), POLICY, 3), made_up(rng)
     rollout = rollout._replace(terminated=np.zeros_like(rollout.terminated))
     rollout = rollout._replace(truncated=np.zeros_like(rollout.truncated))
-    after = agent.learn_statistics(state, rollout)
+    after = learn_statistics(agent, state, rollout)
     ages = np.arange(16)
     powers = np.tril(0.9 ** np.clip(ages[:, None] - ages, 0, None))
     returns = powers @ rollout.reward
@@ -119,7 +122,7 @@ def test_reward_scale__is_that_of_returns_at_its_own_discount(rng):
 def test_statistics__are_kept_of_what_is_scaled_by_them(rng, normalise_obs, scale_rewards):
     agent = PPO(**SMALL, minibatches=4, normalise_obs=normalise_obs, scale_rewards=scale_rewards)
     state = agent.init(jax.random.key(0), POLICY, 3)
-    after = agent.learn_statistics(state, made_up(rng))
+    after = learn_statistics(agent, state, made_up(rng))
     assert (after.obs_statistics is not state.obs_statistics) == normalise_obs
     assert (after.return_statistics is not state.return_statistics) == scale_rewards
     assert (after.running_return != state.running_return).any() == scale_rewards
@@ -161,9 +164,9 @@ def test_ppo__anneals_its_learning_rate_or_does_not(rng):
 
 
 def test_standardiser__is_that_of_the_agents_own_limit(rng):
-    agent = dataclasses.replace(BASELINES, **SMALL, critic=FIT)
+    agent = dataclasses.replace(PRESETS["trpo_baselines"], **SMALL, critic=FIT)
     state = agent.init(jax.random.key(0), POLICY, 3)
-    state = agent.learn_statistics(state, made_up(rng))
-    standardise = agent.standardiser(state)
+    state = learn_statistics(agent, state, made_up(rng))
+    standardise = standardiser(agent, state)
     assert isinstance(standardise, Standardiser)
     assert standardise(np.full(3, 1e6)).max() == 5.0

@@ -12,8 +12,8 @@ from agents.replays import NUM_INPUTS, Space
 from gammaprime import losses
 from gammaprime.agents import SAC, TD3
 from gammaprime.agents.off_policy import Batch, evaluate_critics
-from gammaprime.agents.sac import LearnedEntropy, sac_policy_loss
-from gammaprime.agents.td3 import td3_policy_loss
+from gammaprime.agents.sac import LearnedEntropy, entropy_coef, sac_policy_loss, sac_target
+from gammaprime.agents.td3 import td3_policy_loss, td3_target
 
 torch = pytest.importorskip("torch")
 sb3 = pytest.importorskip(
@@ -116,7 +116,8 @@ def peer(kind, batch, **settings):
 
 
 def critics_gradient(agent, learned, batch, noise):
-    target = agent.target(learned, batch, noise)
+    target_of = td3_target if isinstance(agent, TD3) else sac_target
+    target = target_of(agent, learned, batch, noise)
 
     def loss(critics):
         return losses.critics_loss(evaluate_critics(critics, batch.obs, batch.action), target)
@@ -183,7 +184,7 @@ def test_sac__has_the_losses_and_gradients_of_stable_baselines(batch, rng):
     torch.manual_seed(0)
     shape = torch.zeros(SIZE, NUM_ACTIONS), torch.ones(SIZE, NUM_ACTIONS)
     noise, next_noise = (torch.normal(*shape).numpy() for _ in range(2))
-    coef = agent.entropy_coef(learned)
+    coef = entropy_coef(agent, learned)
     loss, gradient = critics_gradient(agent, learned, batch, next_noise)
     logged = model.logger.name_to_value
     assert 0.5 * loss == pytest.approx(logged["train/critic_loss"], rel=1e-5)

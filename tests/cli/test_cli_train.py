@@ -15,8 +15,7 @@ pytest.importorskip("mujoco")
 pytest.importorskip("tyro")
 
 from gammaprime import cli
-from gammaprime.agents import DDPG, DDPG_SPINNING_UP, SAC, TD3, DensityRatio, LearnedEntropy
-from gammaprime.agents.trpo import BASELINES
+from gammaprime.agents import PRESETS, SAC, TD3, DensityRatio, LearnedEntropy
 from gammaprime.cli import command, video
 from gammaprime.loops.rollout import BreakdownError
 from gammaprime.runs import machine, threads, training
@@ -133,10 +132,10 @@ def test_out_of_another_configuration__is_refused(stored, capsys):
 @pytest.mark.parametrize(
     ("name", "agent"),
     [
-        ("trpo_baselines", BASELINES),
-        ("trpo-baselines", BASELINES),
-        ("ddpg", DDPG),
-        ("ddpg-spinning-up", DDPG_SPINNING_UP),
+        ("trpo_baselines", PRESETS["trpo_baselines"]),
+        ("trpo-baselines", PRESETS["trpo_baselines"]),
+        ("ddpg", PRESETS["ddpg"]),
+        ("ddpg-spinning-up", PRESETS["ddpg_spinning_up"]),
         ("td3", TD3()),
         ("sac", SAC()),
     ],

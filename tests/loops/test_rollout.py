@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gammaprime.acting import Actor, Layer
 from gammaprime.envs import probes
 from gammaprime.loops.evaluate import evaluate
 from gammaprime.loops.rollout import BreakdownError, Returns, check_rollout, collect
+from gammaprime.networks import Actor, Layer
 
 GAMMAS = (0.9, 0.99)
 

@@ -30,6 +30,7 @@ def cases():
         GAE,
         PG,
         PPO,
+        PRESETS,
         SAC,
         TD3,
         TRPO,
@@ -41,7 +42,6 @@ def cases():
         TaylorWeight,
         TDDelta,
     )
-    from gammaprime.agents.trpo import BASELINES
     from gammaprime.envs import FiniteEnv
 
     window = TaylorQ(0.999, order=1, eta=0.01, lookahead=10, tail="survival", center=False)
@@ -73,11 +73,11 @@ def cases():
         "ppo finite": (PPO(num_envs=4, num_steps=32, minibatches=4), finite, 384),
         "ppo cartpole": (PPO(num_envs=2, num_steps=64, minibatches=4), "CartPole-v1", 384),
         "trpo": (TRPO(num_steps=256, advantage=scan), "Walker2d-v4", 768),
-        "trpo baselines": (BASELINES, "Hopper-v4", 2048),
+        "trpo baselines": (PRESETS["trpo_baselines"], "Hopper-v4", 2048),
         "pg": (PG(num_steps=256, weighting=TaylorWeight(0.999, 3)), "Hopper-v4", 768),
         "td3": (TD3(**short), "Hopper-v4", 400),
         "td3 ratio": (TD3(**short, weighting=ratio), "HalfCheetah-v4", 400),
-        "ddpg": (DDPG, "HalfCheetah-v4", 1100),
+        "ddpg": (DDPG(), "HalfCheetah-v4", 1100),
         "sac": (SAC(**short), "Hopper-v4", 400),
         "sac ratio": (
             SAC(**short, weighting=ratio, entropy=LearnedEntropy(), std_network="own"),

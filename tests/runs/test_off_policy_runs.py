@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
-from gammaprime.acting import Policy
 from gammaprime.agents import SAC, TD3, DensityRatio
 from gammaprime.loops.rollout import BreakdownError
+from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, segments, training
 from gammaprime.runs.judge import judge
 from gammaprime.runs.options import Protocol

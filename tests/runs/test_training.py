@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
-from gammaprime.acting import Policy
 from gammaprime.envs import probes
+from gammaprime.networks import Policy
 from gammaprime.runs import training
 from gammaprime.runs.files import from_json
 from gammaprime.runs.options import Protocol
@@ -180,7 +180,7 @@ def test_policy__needs_numpy_alone(undisturbed):
         "import sys\n"
         "sys.modules.update(dict.fromkeys(['jax', 'scipy', 'safetensors', 'mujoco']))\n"
         "import numpy\n"
-        "from gammaprime.acting import Policy\n"
+        "from gammaprime.networks import Policy\n"
         "print(Policy.load(sys.argv[1])(numpy.zeros(11)).tolist())\n"
     )
     path = str(undisturbed.path)

@@ -14,9 +14,9 @@ pytest.importorskip("mujoco")
 
 import gymnasium
 
-from gammaprime.acting import Policy
 from gammaprime.envs import mujoco
 from gammaprime.loops.rollout import BreakdownError
+from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint
 from gammaprime.runs.files import from_json
 from gammaprime.runs.interrupts import Interrupted

@@ -3,32 +3,54 @@
 PPO(advantage=TaylorQ(gamma_prime=0.999, order=1))    PPO(K) of the paper
 PPO(weighting=TaylorWeight(gamma_prime=0.999))        updates weighted by w_K(t)
 TD3(weighting=DensityRatio())                         TD3(γ): by a ratio of state densities
+
+Importing agents and making them needs NumPy alone; JAX is imported by the first `init`.
 """
 
 from __future__ import annotations
 
-from gammaprime.agents.density_ratio import DensityRatio
-from gammaprime.agents.descent import CriticFit
+from typing import TypeAlias
+
+from gammaprime.agents.advantages import GAE, TaylorCritic, TaylorGradient, TaylorQ, TDDelta
 from gammaprime.agents.off_policy import OffPolicy
-from gammaprime.agents.on_policy import OnPolicy
+from gammaprime.agents.on_policy import CriticFit, OnPolicy
 from gammaprime.agents.pg import PG, SGD, Adam
 from gammaprime.agents.ppo import PPO
 from gammaprime.agents.sac import SAC, FixedEntropy, LearnedEntropy
-from gammaprime.agents.slots import (
-    GAE,
-    TaylorCritic,
-    TaylorGradient,
-    TaylorQ,
-    TaylorWeight,
-    TDDelta,
-    Uniform,
-)
-from gammaprime.agents.td3 import DDPG, DDPG_SPINNING_UP, TD3
-from gammaprime.agents.trpo import BASELINES, TRPO
+from gammaprime.agents.td3 import DDPG, TD3
+from gammaprime.agents.trpo import TRPO
+from gammaprime.agents.weightings import DensityRatio, TaylorWeight, Uniform
+
+OnPolicyAgent: TypeAlias = PPO | TRPO | PG
+OffPolicyAgent: TypeAlias = TD3 | SAC
+Agent: TypeAlias = OnPolicyAgent | OffPolicyAgent
+
+PRESETS: dict[str, Agent] = {
+    "ppo": PPO(),
+    "trpo": TRPO(),
+    # OpenAI Baselines' MuJoCo settings: both normalisations, critic minibatches of 64.
+    "trpo_baselines": TRPO(
+        lam=0.98,
+        num_steps=1024,
+        hidden=(32, 32),
+        initial_log_std=0.0,
+        normalise_obs=True,
+        obs_limit=5.0,
+        scale_rewards=True,
+        backtrack_ratio=0.5,
+        critic=CriticFit(epochs=5, minibatches=16),
+    ),
+    "pg": PG(),
+    "td3": TD3(),
+    "ddpg": DDPG(),
+    # The learning rate of the code that the paper's scores of DDPG come from.
+    "ddpg_spinning_up": DDPG(learning_rate=1e-3),
+    "sac": SAC(),
+}
+"""Agents by their names on the command line and in specs."""
 
 __all__ = [
     "DDPG",
-    "DDPG_SPINNING_UP",
     "GAE",
     "PG",
     "PPO",
@@ -44,7 +66,9 @@ __all__ = [
     "FixedEntropy",
     "LearnedEntropy",
     "OffPolicy",
+    "OffPolicyAgent",
     "OnPolicy",
+    "OnPolicyAgent",
     "TDDelta",
     "TaylorCritic",
     "TaylorGradient",
@@ -52,17 +76,3 @@ __all__ = [
     "TaylorWeight",
     "Uniform",
 ]
-
-Agent = OnPolicy | OffPolicy
-
-PRESETS: dict[str, Agent] = {
-    "ppo": PPO(),
-    "trpo": TRPO(),
-    "trpo_baselines": BASELINES,
-    "pg": PG(),
-    "td3": TD3(),
-    "ddpg": DDPG,
-    "ddpg_spinning_up": DDPG_SPINNING_UP,
-    "sac": SAC(),
-}
-"""Agents by their names on the command line and in specs."""

@@ -1,31 +1,30 @@
-"""What TD3 (and DDPG in it) and SAC share: a burst of updates from a replay, in one compiled call.
+"""Shared parts of TD3 (with DDPG in it) and SAC: settings, bursts of updates, critics, weights.
 
-Actions are seen by networks in units of their box, [−1, 1] in every direction.  Observations and
-rewards are taken as they are.
+The networks see actions in units of their box, [−1, 1] in every direction.  Observations and
+rewards are used as they are.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from gammaprime.acting import BoundedActor, Bounds, Network, apply_network
-from gammaprime.agents.checks import check_positive, check_sizes, check_whole
-from gammaprime.agents.density_ratio import DensityRatio, Recent, Trained
-from gammaprime.agents.slots import Uniform
+from gammaprime.agents.on_policy import check_hidden
+from gammaprime.agents.weightings import DensityRatio, Recent, Uniform
+from gammaprime.lazy import jax, jnp
 from gammaprime.losses import critics_loss, tempered_weights
-from gammaprime.nets import init_uniform
-from gammaprime.types import check_count, check_discount, check_fraction
-
-Array: TypeAlias = Any
-Metrics: TypeAlias = dict[str, Array]
+from gammaprime.networks import Bounds, Network, Trained, apply_network, init_uniform
+from gammaprime.types import (
+    check_count,
+    check_discount,
+    check_fraction,
+    check_positive,
+    check_whole,
+)
+from gammaprime.typing import Array, Metrics, PyTree
 
 
 class Batch(NamedTuple):
@@ -36,32 +35,32 @@ class Batch(NamedTuple):
     action: Array
     """(U, B, A)"""
     reward: Array
-    """(U, B) raw, as all others."""
+    """(U, B) raw."""
     next_obs: Array
     """(U, B, O): the TRUE successor."""
     terminated: Array
-    """(U, B): nothing follows.  A truncation is no end here, so none is kept."""
+    """(U, B): nothing follows.  Truncations are not kept, because they are no end here."""
     step: Array
     """(U, B): age inside the episode."""
 
 
 class Learned(NamedTuple):
-    """What updates change."""
+    """Everything that updates change."""
 
     policy: Trained
     critics: Trained
     """A tuple of networks, each with one output."""
-    target_policy: Any
-    """None where the target asks the policy itself."""
+    target_policy: PyTree
+    """None for SAC, whose target uses the policy itself."""
     target_critics: tuple[Network, ...]
     log_entropy_coef: Trained | None
-    """None where it is no part of learning."""
+    """None where the coefficient is not learned."""
     ratio: Trained | None
     """None with uniform weights."""
 
 
 class State(NamedTuple):
-    """All that an agent carries from one burst to the next."""
+    """Everything that an agent carries from one burst to the next."""
 
     learned: Learned
     bounds: Bounds
@@ -69,29 +68,38 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OffPolicy(ABC):
-    """The settings that all off-policy agents share.  Defaults: Spinning Up's.
-
-    After ``num_steps`` steps of each row come ``updates`` updates at once, as many as steps with
-    ``updates_per_step=1``.  Actions are uniform for the first ``random_steps`` steps of all rows;
-    nothing is learned before ``learning_starts``.  ``polyak`` is what a target keeps of itself.
+class OffPolicy:
+    """Settings that all off-policy agents share.  Defaults: Spinning Up's.
 
     Paper: algo:off.
     """
 
     gamma: float = 0.99
+    """Discount γ of the critics; usually 0.9 to 0.999."""
     weighting: Uniform | DensityRatio = field(default_factory=Uniform)
+    """Weight of each replayed state in the policy's update."""
     num_envs: int = 1
+    """Environments stepped together."""
     num_steps: int = 50
+    """Steps of each environment between two bursts of updates; usually 1 to 1000."""
     updates_per_step: float = 1.0
+    """Updates of the critics for each environment step; usually 0.1 to 10."""
     hidden: tuple[int, ...] = (256, 256)
+    """Units of each hidden layer, of all networks alike."""
     num_critics: int = 2
+    """Critics whose smallest value is the target; 1 or 2."""
     batch_size: int = 100
+    """Transitions of each update; usually 64 to 256."""
     learning_rate: float = 1e-3
+    """Learning rate of Adam, for policy and critics; usually 1e-4 to 1e-3."""
     polyak: float = 0.995
+    """Share that a target network keeps of itself in each update; usually 0.99 to 0.999."""
     replay_size: int = 1_000_000
+    """Transitions that the replay holds."""
     random_steps: int = 10_000
+    """First steps, of all environments, with actions drawn uniformly."""
     learning_starts: int = 1_000
+    """Steps, of all environments, before the first update."""
 
     def __post_init__(self) -> None:
         check_discount("gamma", self.gamma, one_allowed=True)
@@ -102,19 +110,14 @@ class OffPolicy(ABC):
             check_count(name, vars(self)[name])
         for name in ("random_steps", "learning_starts"):
             check_whole(name, vars(self)[name])
-        object.__setattr__(self, "hidden", check_sizes("hidden", self.hidden))
+        object.__setattr__(self, "hidden", check_hidden(self.hidden))
         check_positive("learning_rate", self.learning_rate)
         check_fraction("polyak", self.polyak)
-        check_count("policy_delay", self.policy_delay)
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
         wanted = check_positive("updates_per_step", self.updates_per_step) * self.rollout_size
-        odd = self.updates % self.policy_delay or self.updates < 1
-        if odd or not math.isclose(self.updates, wanted):
+        if self.updates < 1 or not math.isclose(self.updates, wanted):
             raise ValueError(
                 f"updates_per_step={self.updates_per_step!r}: must give num_envs*num_steps="
-                f"{self.rollout_size} steps a multiple of policy_delay={self.policy_delay} updates"
+                f"{self.rollout_size} steps a whole number of updates"
             )
         recent_size = 0 if isinstance(self.weighting, Uniform) else self.weighting.recent_size
         if recent_size >= self.replay_size:
@@ -125,6 +128,7 @@ class OffPolicy(ABC):
 
     @property
     def rollout_size(self) -> int:
+        """Environment steps between two bursts, of all environments."""
         return self.num_envs * self.num_steps
 
     @property
@@ -132,121 +136,64 @@ class OffPolicy(ABC):
         """Updates of a burst."""
         return round(self.updates_per_step * self.rollout_size)
 
-    @property
-    @abstractmethod
-    def policy_delay(self) -> int:
-        """The policy learns at every so many updates of the critics."""
 
-    @abstractmethod
-    def start(self, key: Array, num_inputs: int, num_actions: int) -> Learned:
-        """What is there before any experience, but for the ratio."""
-
-    @abstractmethod
-    def actor(self, state: State) -> BoundedActor:
-        """The policy as NumPy arrays, to act with until the next burst."""
-
-    @abstractmethod
-    def target(self, learned: Learned, batch: Batch, noise: Array) -> Array:
-        """What the critics should say of a minibatch.  Shapes: (B, ...), noise (B, A) -> (B,)."""
-
-    @abstractmethod
-    def learn_policy(
-        self, learned: Learned, obs: Array, weight: Array, noise: Array
-    ) -> tuple[Learned, Metrics]:
-        """One step of the policy on weighted states, and of the targets."""
-
-    def init(self, key: Array, space: Bounds, num_inputs: int) -> State:
-        """The state before any experience; a space is anything with ``low`` and ``high``."""
-        low, high = (np.asarray(x, np.float32).reshape(-1) for x in (space.low, space.high))
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ValueError(f"low={low!r}, high={high!r}: must be finite, and low < high")
-        return State(_start(self, key, num_inputs, len(low)), Bounds(low, high), 0)
-
-    def init_critics(self, key: Array, num_inputs: int) -> tuple[Network, ...]:
-        """Critics of observations and actions together."""
-        keys = jax.random.split(key, self.num_critics)
-        return tuple(init_uniform(k, (num_inputs, *self.hidden, 1)) for k in keys)
-
-    def update(
-        self, state: State, batch: Batch, recent: Recent | None, key: Array
-    ) -> tuple[State, Metrics]:
-        """A burst: one update for each minibatch.  Without recent states weights are uniform."""
-        updates = len(batch.reward)
-        if updates % self.policy_delay:
-            raise ValueError(
-                f"batch of {updates} updates: must be a multiple of policy_delay="
-                f"{self.policy_delay}"
-            )
-        if recent is not None and isinstance(self.weighting, Uniform):
-            raise ValueError("recent: must be None where weights are uniform")
-        learned, metrics = _update(self, state.learned, state.bounds, batch, recent, key)
-        return State(learned, state.bounds, state.num_updates + updates), metrics
+# Before the first burst.
 
 
-@partial(jax.jit, static_argnames=("agent", "num_inputs", "num_actions"))
-def _start(agent: OffPolicy, key: Array, num_inputs: int, num_actions: int) -> Learned:
-    """All that is learned, before it is, in one compiled call."""
-    key, ratio_key = jax.random.split(key)
-    learned = agent.start(key, num_inputs, num_actions)
+def check_bounds(space: Bounds) -> Bounds:
+    """Bounds in float32 of a space with ``low`` and ``high``, if they are finite."""
+    low, high = (np.asarray(x, np.float32).reshape(-1) for x in (space.low, space.high))
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError(f"low={low!r}, high={high!r}: must be finite, and low < high")
+    return Bounds(low, high)
+
+
+def init_critics(agent: OffPolicy, key: Array, num_inputs: int) -> tuple[Network, ...]:
+    """Critics of observations and actions together."""
+    keys = jax.random.split(key, agent.num_critics)
+    return tuple(init_uniform(k, (num_inputs, *agent.hidden, 1)) for k in keys)
+
+
+def init_ratio(agent: OffPolicy, key: Array, num_inputs: int) -> Trained | None:
+    """Network of the density ratio; None with uniform weights."""
     if isinstance(agent.weighting, Uniform):
-        return learned
-    ratio = init_uniform(ratio_key, (num_inputs, *agent.hidden, 1))
-    return learned._replace(ratio=Trained.start(ratio))
+        return None
+    return Trained.start(init_uniform(key, (num_inputs, *agent.hidden, 1)))
 
 
-# The state is not donated: that would save a copy of it for each burst, less than a hundredth of
-# the burst, and lose what a loop that breaks down has to show.
-@partial(jax.jit, static_argnames=("agent",))
-def _update(
-    agent: OffPolicy,
-    learned: Learned,
-    bounds: Bounds,
-    batch: Batch,
-    recent: Recent | None,
-    key: Array,
-) -> tuple[Learned, Metrics]:
-    """All updates of a burst, in rounds that end with the policy's."""
+def check_recent(agent: OffPolicy, recent: Recent | None) -> None:
+    """Refuse recent states that no weighting would use."""
+    if recent is not None and isinstance(agent.weighting, Uniform):
+        raise ValueError("recent: must be None where weights are uniform")
+
+
+# Inside the compiled burst.
+
+
+class Drawn(NamedTuple):
+    """Data of U updates, or of one."""
+
+    batch: Batch
+    """Actions in units of their box."""
+    recent: Recent | None
+    """None where all weights are equal."""
+    target_noise: Array
+    """(U, B, A) standard normal, for the actions of the target."""
+    policy_noise: Array
+    """(U, B, A) standard normal, for the actions of the policy."""
+
+
+def draw_noise(bounds: Bounds, batch: Batch, recent: Recent | None, key: Array) -> Drawn:
+    """Data of a burst together with the noise that its updates need."""
     batch = batch._replace(action=bounds.to_unit(batch.action))
-    updates, delay = len(batch.reward), agent.policy_delay
-    noises = tuple(jax.random.normal(k, batch.action.shape) for k in jax.random.split(key))
-    rounds = jax.tree.map(
-        lambda x: x.reshape(updates // delay, delay, *x.shape[1:]), (batch, recent, noises)
-    )
-    learned, metrics = jax.lax.scan(partial(_learn_round, agent), learned, rounds)
-    return learned, jax.tree.map(jnp.mean, metrics)
-
-
-Drawn: TypeAlias = tuple[Batch, Recent | None, tuple[Array, Array]]
-"""With noise for the target's actions and for the policy's."""
-
-
-def _learn_round(agent: OffPolicy, learned: Learned, drawn: Drawn) -> tuple[Learned, Metrics]:
-    """The critics on each minibatch, then the policy on the last."""
-    turn = partial(_learn_values, agent)
-    learned, (metrics, logs) = jax.lax.scan(turn, learned, drawn, unroll=True)
-    batch, recent, (_, noise), log_ratio = jax.tree.map(lambda x: x[-1], (*drawn, logs))
-    if log_ratio is None:
-        learned, of_ratio, log_ratio = _learn_ratio(agent, learned, batch, recent, "policy_update")
-        metrics |= of_ratio
-    weight, of_weight = policy_weights(agent.weighting, log_ratio, len(batch.reward))
-    learned, of_policy = agent.learn_policy(learned, batch.obs, weight, noise)
-    return learned, metrics | of_weight | of_policy
-
-
-def _learn_values(
-    agent: OffPolicy, learned: Learned, drawn: Drawn
-) -> tuple[Learned, tuple[Metrics, Array | None]]:
-    batch, recent, (noise, _) = drawn
-    learned, metrics = learn_critics(agent, learned, batch, noise)
-    learned, of_ratio, log_ratio = _learn_ratio(agent, learned, batch, recent, "update")
-    return learned, (metrics | of_ratio, log_ratio)
+    noises = (jax.random.normal(k, batch.action.shape) for k in jax.random.split(key))
+    return Drawn(batch, recent, *noises)
 
 
 def learn_critics(
-    agent: OffPolicy, learned: Learned, batch: Batch, noise: Array
+    agent: OffPolicy, learned: Learned, batch: Batch, target: Array
 ) -> tuple[Learned, Metrics]:
-    """One step of all critics towards the agent's target.  Shapes: (B, ...), noise (B, A)."""
-    target = agent.target(learned, batch, noise)
+    """Take one step of all critics towards the target.  Shapes: batch (B, ...), target (B,)."""
 
     def loss(critics: tuple[Network, ...]) -> tuple[Array, Array]:
         values = evaluate_critics(critics, batch.obs, batch.action)
@@ -258,13 +205,15 @@ def learn_critics(
     return learned._replace(critics=critics), metrics
 
 
-def _learn_ratio(
-    agent: OffPolicy, learned: Learned, batch: Batch, recent: Recent | None, now: str
+def learn_ratio(
+    agent: OffPolicy, learned: Learned, drawn: Drawn, turns: tuple[str, ...]
 ) -> tuple[Learned, Metrics, Array | None]:
-    """One step of the ratio, if it can be learned and it is its turn; and log w of the batch."""
-    if recent is None or agent.weighting.every != now:
+    """Take one step of the density ratio if it is its turn; return log w of the minibatch too."""
+    batch, recent, weighting = drawn.batch, drawn.recent, agent.weighting
+    if recent is None or isinstance(weighting, Uniform) or weighting.every not in turns:
         return learned, {}, None
-    ratio, loss, log_ratio = agent.weighting.train(
+    assert learned.ratio is not None
+    ratio, loss, log_ratio = weighting.train(
         learned.ratio, batch.obs, batch.step, recent, agent.learning_rate
     )
     return learned._replace(ratio=ratio), {"train/ratio_loss": loss}, log_ratio
@@ -273,7 +222,7 @@ def _learn_ratio(
 def policy_weights(
     weighting: Uniform | DensityRatio, log_ratio: Array | None, batch_size: int
 ) -> tuple[Array, Metrics]:
-    """What each state of a minibatch counts in the policy's update, and how unequal that is.
+    """Weight of each state of a minibatch in the policy's update, and the effective sample size.
 
     While the latest states are all there are, the ratio is 1 and every weight exactly 1/B.
 
@@ -294,6 +243,6 @@ def evaluate_critics(critics: tuple[Network, ...], obs: Array, action: Array) ->
     return jnp.stack([apply_network(c, inputs, jax.nn.relu)[..., 0] for c in critics])
 
 
-def follow(target: Any, params: Any, polyak: float) -> Any:
+def follow(target: PyTree, params: PyTree, polyak: float) -> PyTree:
     """polyak·target + (1 − polyak)·params."""
     return jax.tree.map(lambda old, new: polyak * old + (1.0 - polyak) * new, target, params)

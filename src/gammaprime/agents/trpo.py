@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from gammaprime.agents.checks import check_positive
-from gammaprime.agents.descent import CriticFit
-from gammaprime.agents.on_policy import Batch, Learned, Metrics, OnPolicy, Params, evaluate_policy
+from gammaprime.agents.on_policy import (
+    Batch,
+    CriticFit,
+    Inputs,
+    OnPolicy,
+    Params,
+    State,
+    check_minibatches,
+    describe,
+    init_params,
+    init_state,
+    prepare,
+    read_rollout,
+)
+from gammaprime.lazy import jax, jit, jnp
 from gammaprime.losses import normalise, surrogate_loss
-from gammaprime.nets import Policy, PolicyParams
+from gammaprime.networks import PolicyHead, PolicyParams, evaluate_policy
 from gammaprime.trust_region import conjugate_gradient, fisher_product, line_search, step_length
-from gammaprime.types import check_count, check_fraction
-
-Array: TypeAlias = Any
+from gammaprime.types import Trajectory, check_count, check_fraction, check_positive
+from gammaprime.typing import Array, Metrics, PyTree
 
 
 @dataclass(frozen=True)
@@ -30,16 +37,27 @@ class TRPO(OnPolicy):
     """
 
     lam: float = 0.97
+    """λ of GAE, from 0 (one-step) to 1 (Monte-Carlo); usually 0.9 to 1."""
     num_steps: int = 4000
+    """Steps of each environment between two updates; usually 1000 to 5000."""
     initial_log_std: float = -0.5
+    """log σ of the Gaussian policy before any update; usually -1 to 0."""
     normalise_obs: bool = False
+    """Standardise observations by their running mean and deviation."""
     scale_rewards: bool = False
+    """Divide rewards by the running deviation of the discounted return."""
     max_kl: float = 0.01
+    """Bound on the mean divergence of one step, in nats; usually 0.001 to 0.05."""
     damping: float = 0.1
+    """Multiple of the identity added to the Fisher matrix."""
     cg_iterations: int = 10
+    """Iterations of the conjugate gradient."""
     backtrack_ratio: float = 0.8
+    """Factor by which the line search shrinks the step, between 0 and 1."""
     backtracks: int = 10
+    """Steps that the line search tries before it gives up."""
     critic: CriticFit = field(default_factory=CriticFit)
+    """Fit of the critic after the policy's step."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,28 +67,45 @@ class TRPO(OnPolicy):
         if not 0.0 < check_fraction("backtrack_ratio", self.backtrack_ratio) < 1.0:
             raise ValueError(f"backtrack_ratio={self.backtrack_ratio!r}: must lie in (0, 1)")
         check_count("backtracks", self.backtracks)
-        self.critic.check(self.rollout_size)
+        check_minibatches(self.critic.minibatches, self.rollout_size)
 
-    def init_optimiser(self, params: Params) -> Any:
-        return self.critic.init_optimiser(params.critic)
+    def init(self, key: Array, policy: PolicyHead, num_inputs: int) -> State:
+        """State before any experience."""
+        params = init_params(self, key, policy, num_inputs)
+        return init_state(self, params, self.critic.init(params.critic), num_inputs)
 
-    def draw_minibatches(self, rng: np.random.Generator) -> np.ndarray:
-        return self.critic.draw_minibatches(rng, self.rollout_size)
+    def update(
+        self,
+        state: State,
+        policy: PolicyHead,
+        rollout: Trajectory,
+        rng: np.random.Generator,
+        remaining: float,
+    ) -> tuple[State, Metrics]:
+        """Learn from one rollout, at any ``remaining`` share of the training."""
+        state, inputs = read_rollout(self, state, rollout)
+        rows = self.critic.draw_minibatches(rng, self.rollout_size)
+        params, moments, metrics = _learn(self, policy, state.params, state.optimiser, inputs, rows)
+        number = state.num_updates + 1
+        return state._replace(params=params, optimiser=moments, num_updates=number), metrics
 
-    def learn(
-        self, policy: Policy, learned: Learned, batch: Batch, rows: Array, remaining: Array
-    ) -> tuple[Learned, Metrics]:
-        params, moments = learned
-        improved, metrics = improve(self, policy, params.policy, batch)
-        critic, moments, fitted = self.critic.fit(params.critic, moments, batch, rows)
-        return Learned(Params(improved, critic), moments), metrics | fitted
+
+@jit(static_argnames=("agent", "policy"))
+def _learn(
+    agent: TRPO, policy: PolicyHead, params: Params, moments: PyTree, inputs: Inputs, rows: Array
+) -> tuple[Params, PyTree, Metrics]:
+    """Values, advantages, the policy's step and the critic's fit, in one compiled call."""
+    batch = prepare(agent, policy, params, inputs)
+    improved, metrics = improve(agent, policy, params.policy, batch)
+    critic, moments, fitted = agent.critic.fit(params.critic, moments, batch, rows)
+    return Params(improved, critic), moments, metrics | fitted | describe(batch, improved)
 
 
 def improve(
-    agent: TRPO, policy: Policy, params: PolicyParams, batch: Batch
+    agent: TRPO, policy: PolicyHead, params: PolicyParams, batch: Batch
 ) -> tuple[PolicyParams, Metrics]:
-    """The policy after its step, and what to report of it."""
-    vector, as_params = ravel_pytree(params)
+    """Policy after its step, and metrics of the step."""
+    vector, as_params = jax.flatten_util.ravel_pytree(params)
     old = evaluate_policy(params, batch.obs)
     advantage = normalise(batch.advantage)
 
@@ -95,19 +130,3 @@ def improve(
         "train/entropy_loss": -policy.entropy(old).mean(),
         "train/grad_norm": jnp.linalg.norm(gradient),
     }
-
-
-SPINNING_UP = TRPO()
-
-BASELINES = TRPO(
-    lam=0.98,
-    num_steps=1024,
-    hidden=(32, 32),
-    initial_log_std=0.0,
-    normalise_obs=True,
-    obs_limit=5.0,
-    scale_rewards=True,
-    backtrack_ratio=0.5,
-    critic=CriticFit(epochs=5, minibatches=16),
-)
-"""OpenAI Baselines' MuJoCo settings: both normalisations, critic minibatches of 64."""

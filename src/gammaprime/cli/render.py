@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gammaprime.acting import Policy
 from gammaprime.envs.render import FRAMES_PER_SECOND, Stage, stage
+from gammaprime.networks import Policy
 from gammaprime.runs import folders
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gammaprime.acting import Actor
 from gammaprime.envs.contract import VecEnv
 from gammaprime.loops.rollout import Episode, Returns, within_bounds
+from gammaprime.networks import Actor
 
 LONGEST = 100_000
 """Steps of an episode that nothing cuts, after which it is given up."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gammaprime.acting import Actor
 from gammaprime.agents.on_policy import OnPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.envs.generators import pack_generators, unpack_generator
@@ -29,7 +28,7 @@ from gammaprime.loops.state import (
     put_leaves,
     take_part,
 )
-from gammaprime.nets import Categorical, Gaussian, Policy
+from gammaprime.networks import Actor, Categorical, Gaussian, PolicyHead
 from gammaprime.types import Trajectory
 
 
@@ -146,7 +145,7 @@ def check_rows(env: VecEnv, num_envs: int) -> None:
         raise ValueError(f"env has {env.num_envs} rows: must be num_envs={num_envs} of the agent")
 
 
-def policy_for(env: VecEnv, initial_log_std: float) -> Policy:
+def policy_for(env: VecEnv, initial_log_std: float) -> PolicyHead:
     """The policy that this environment's actions ask for."""
     if isinstance(env.action, Box):
         return Gaussian(int(np.prod(env.action.shape)), initial_log_std)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
-from gammaprime.acting import BoundedActor, UniformActor
-from gammaprime.agents.density_ratio import DensityRatio, Recent
 from gammaprime.agents.off_policy import Batch, OffPolicy
+from gammaprime.agents.weightings import DensityRatio, Recent
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops.loop import Loop
 from gammaprime.loops.replay import Replay
 from gammaprime.loops.state import Arrays, check_update, join_parts
+from gammaprime.networks import BoundedActor, UniformActor
 from gammaprime.types import Trajectory
 
 

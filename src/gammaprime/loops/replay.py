@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gammaprime.agents.density_ratio import Recent
 from gammaprime.agents.off_policy import Batch
+from gammaprime.agents.weightings import Recent
 from gammaprime.types import Trajectory, check_count
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gammaprime.acting import Actor
 from gammaprime.envs.contract import Box, VecEnv
+from gammaprime.networks import Actor
 from gammaprime.types import Trajectory
 
 

@@ -20,9 +20,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from gammaprime import envs
 from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy
-from gammaprime.agents.checks import check_whole
 from gammaprime.runs.files import to_json
-from gammaprime.types import unknown
+from gammaprime.types import check_whole, unknown
 
 Table = dict[str, Any]
 

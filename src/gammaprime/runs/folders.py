@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gammaprime.acting import Policy
+from gammaprime.networks import Policy
 from gammaprime.runs import store
 from gammaprime.runs.files import from_json, remove_leftovers, to_json, write_whole
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from gammaprime import envs
-from gammaprime.acting import Policy
 from gammaprime.loops.evaluate import evaluate
+from gammaprime.networks import Policy
 from gammaprime.runs import folders
 
 AT_ONCE = 10

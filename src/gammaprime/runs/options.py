@@ -14,17 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from gammaprime.agents.off_policy import OffPolicy
-from gammaprime.agents.on_policy import OnPolicy
-from gammaprime.agents.pg import PG
-from gammaprime.agents.ppo import PPO
-from gammaprime.agents.sac import SAC
-from gammaprime.agents.td3 import DDPG, DDPG_SPINNING_UP, TD3
-from gammaprime.agents.trpo import BASELINES, TRPO
+from gammaprime.agents import PG, PPO, PRESETS, SAC, TD3, TRPO, Agent
 from gammaprime.types import unknown
 
 Table = dict[str, Any]
-Agent = OnPolicy | OffPolicy
 
 
 def kind_of(cls: type) -> str:
@@ -33,18 +26,7 @@ def kind_of(cls: type) -> str:
 
 
 KINDS: dict[str, type[Agent]] = {kind_of(cls): cls for cls in (PPO, TRPO, PG, TD3, SAC)}
-AGENTS: dict[str, Agent] = {
-    "ppo": PPO(),
-    "trpo": TRPO(),
-    "trpo_baselines": BASELINES,
-    "pg": PG(),
-    "td3": TD3(),
-    "ddpg": DDPG,
-    "ddpg_spinning_up": DDPG_SPINNING_UP,
-    "sac": SAC(),
-}
-"""Where options start from, by their names on the command line and in specs."""
-
+AGENTS = PRESETS
 
 OF_DDPG = ("num_critics", "policy_delay", "target_noise")
 """The settings by which DDPG differs from TD3; its learning rate is a matter of taste."""
@@ -52,7 +34,9 @@ OF_DDPG = ("num_critics", "policy_delay", "target_noise")
 
 def name_of(agent: Agent) -> str:
     """What an agent is called, by its settings alone: equal ones share a name and a folder."""
-    if isinstance(agent, TD3) and all(vars(agent)[key] == vars(DDPG)[key] for key in OF_DDPG):
+    if isinstance(agent, TD3) and all(
+        vars(agent)[key] == vars(PRESETS["ddpg"])[key] for key in OF_DDPG
+    ):
         return "ddpg"
     return kind_of(type(agent))
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from gammaprime import envs
-from gammaprime.acting import Actor
-from gammaprime.agents.checks import check_whole
 from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops.evaluate import evaluate
@@ -18,7 +16,9 @@ from gammaprime.loops.loop import check_rows
 from gammaprime.loops.off_policy_loop import continuous_actions
 from gammaprime.loops.replay import Replay
 from gammaprime.loops.rollout import Episode
+from gammaprime.networks import Actor
 from gammaprime.runs.options import Agent, Protocol, agent_table, name_of, to_table
+from gammaprime.types import check_whole
 
 Task = str | Callable[[], Any] | VecEnv
 

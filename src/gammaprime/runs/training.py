@@ -3,7 +3,7 @@
     config.json, manifest.json      what decides the numbers, and where they come from
     metrics.jsonl, wall_clock.jsonl, tensorboard/
     checkpoints/                    the last two states, and the replay they learn from
-    policy.npz                      the newest policy, for `gammaprime.acting.Policy.load`
+    policy.npz                      the newest policy, for `gammaprime.networks.Policy.load`
     breakdown/                      what a run broke on, if it did
     done                            written last
 
@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gammaprime.acting import Policy
 from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.envs.contract import Box
 from gammaprime.loops.loop import Loop, OnPolicyLoop
 from gammaprime.loops.off_policy_loop import OffPolicyLoop
 from gammaprime.loops.rollout import BreakdownError, Episode
+from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, folders, machine, segments
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.last_words import LastWords

@@ -4,7 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from gammaprime.acting import (
+from gammaprime.agents import SAC, TD3
+from gammaprime.agents.sac import draw_action
+from gammaprime.agents.td3 import choose_action
+from gammaprime.networks import (
     Actor,
     Bounds,
     Layer,
@@ -13,9 +16,6 @@ from gammaprime.acting import (
     SquashedActor,
     UniformActor,
 )
-from gammaprime.agents import SAC, TD3
-from gammaprime.agents.sac import draw_action
-from gammaprime.agents.td3 import evaluate_policy
 
 LOW, HIGH = np.array([-1.0, -0.5], np.float32), np.array([1.0, 1.5], np.float32)
 BOUNDS = Bounds(LOW, HIGH)
@@ -46,7 +46,7 @@ def test_bounds__map_the_box_onto_the_unit_one_and_back(rng):
 
 def test_noisy_actor__says_in_numpy_what_the_update_says_in_jax(states, actors, rng):
     obs = rng.normal(size=(7, 3))
-    unit = evaluate_policy(states["td3"].learned.policy.params, obs.astype(np.float32))
+    unit = choose_action(states["td3"].learned.policy.params, obs.astype(np.float32))
     np.testing.assert_allclose(actors["td3"](obs), BOUNDS.from_unit(unit), atol=1e-6)
     noise = rng.normal(0, 2, (7, 2)).astype(np.float32)
     noisy = np.clip(actors["td3"](obs) + 0.7 * noise, LOW, HIGH)

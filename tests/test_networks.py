@@ -7,13 +7,15 @@ import pytest
 import scipy.stats
 from scipy.special import log_softmax
 
-from gammaprime.acting import Actor, Standardiser
-from gammaprime.agents.on_policy import evaluate_policy, network_inputs
-from gammaprime.nets import (
+from gammaprime.agents.on_policy import scale_obs
+from gammaprime.networks import (
+    Actor,
     Categorical,
     Distribution,
     Gaussian,
     PolicyParams,
+    Standardiser,
+    evaluate_policy,
     init_network,
     multiply,
 )
@@ -82,7 +84,7 @@ def test_actor__says_in_numpy_what_the_update_says_in_jax(policy, hidden, rng):
     standardise = Standardiser(np.float32(0.5), np.float32(2.0), 1.5)
     actor = Actor(*jax.device_get(params), standardise, "tanh")
     obs = rng.normal(size=(10, 2, 3))
-    inputs = network_inputs(obs[:, None], standardise)[:, 0]
+    inputs = scale_obs(obs[:, None], standardise)[:, 0]
     assert np.abs(inputs).max() == 1.5
     np.testing.assert_allclose(actor.center(obs), evaluate_policy(params, inputs).center, atol=1e-6)
 
