@@ -3,6 +3,8 @@
 And programs that are run a few times only may be compiled quickly.
 """
 
+import os
+
 import hypothesis
 import numpy as np
 import pytest
@@ -14,6 +16,12 @@ hypothesis.settings.load_profile("fixed")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20210718)
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory):
+    """A compilation cache of their own for processes of tests, so that only the first compiles."""
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,9 @@ from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.loops.loop import Loop
 from gammaprime.runs import machine, store, threads
 from gammaprime.runs.files import write_whole
+from gammaprime.runs.old_training import make_loop
 from gammaprime.runs.options import Protocol, agent_from, from_table
 from gammaprime.runs.setup import Setup
-from gammaprime.runs.training import make_loop
 from gammaprime.sweeps import estimate
 from gammaprime.sweeps.schedule import Job
 from gammaprime.sweeps.sweep import Planned

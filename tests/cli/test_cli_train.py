@@ -18,7 +18,8 @@ from gammaprime import cli
 from gammaprime.agents import PRESETS, SAC, TD3, DensityRatio, LearnedEntropy
 from gammaprime.cli import command, video
 from gammaprime.loops.rollout import BreakdownError
-from gammaprime.runs import machine, threads, training
+from gammaprime.runs import machine, threads
+from gammaprime.runs import old_training as training
 
 SMALL = "--num-envs 2 --num-steps 16 --hidden 4 --epochs 1 --minibatches 1"
 SHORT = f"train ppo --task Hopper-v4 --steps 96 {SMALL} --time-limit 20 --eval-episodes 2"

@@ -10,7 +10,7 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 from gammaprime.cli.display import Display, duration
-from gammaprime.runs.training import Update
+from gammaprime.runs.old_training import Update
 
 JUDGED = {"eval/mean_reward": 10.0, "eval/mean_reward_gamma": 5.0}
 JUDGED |= {"eval/mean_reward_gamma_prime": 9.0}

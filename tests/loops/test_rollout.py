@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gammaprime.envs import probes
+from gammaprime.envs.contract import NotFiniteError
 from gammaprime.loops.evaluate import evaluate
 from gammaprime.loops.rollout import BreakdownError, Returns, check_rollout, collect
 from gammaprime.networks import Actor, Layer
@@ -76,8 +77,8 @@ def test_episodes__know_when_they_ended_across_rollouts():
 class Refusing:
     """An environment that refuses the third step."""
 
-    def __init__(self, env):
-        self.env, self.left = env, 2
+    def __init__(self, env, error=NotFiniteError):
+        self.env, self.left, self.error = env, 2, error
         self.num_envs, self.action, self.observation = env.num_envs, env.action, env.observation
 
     def reset(self, seed):
@@ -86,7 +87,7 @@ class Refusing:
     def step(self, action):
         self.left -= 1
         if self.left < 0:
-            raise ValueError("next_obs[0, 1]=nan in row 0 at step 2 of its episode: must be finite")
+            raise self.error("next_obs[0, 1]=nan in row 0 at step 2 of its episode: must be finite")
         return self.env.step(action)
 
 
@@ -101,6 +102,13 @@ def test_step_that_is_refused__is_a_breakdown_with_the_rollout_so_far():
     with pytest.raises(BreakdownError) as broken:
         roll(env, 5)
     assert broken.value.arrays["rollout/obs"].size == 0
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, OSError])
+def test_error_of_an_environment__is_its_own_and_no_breakdown(error):
+    with pytest.raises(error, match="must be finite") as raised:
+        roll(Refusing(probes.observation_reward().env(2), error), 5)
+    assert type(raised.value) is error
 
 
 @pytest.mark.parametrize("name", ["obs", "next_obs", "action", "reward"])

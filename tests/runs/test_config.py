@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,8 +13,24 @@ import pytest
 pytest.importorskip("jax")
 
 from gammaprime import envs
-from gammaprime.agents import PPO, PRESETS, SAC, TD3
-from gammaprime.runs.config import Evaluation, RunConfig
+from gammaprime.agents import (
+    GAE,
+    PG,
+    PPO,
+    PRESETS,
+    SAC,
+    SGD,
+    TD3,
+    TRPO,
+    CriticFit,
+    DensityRatio,
+    LearnedEntropy,
+    TaylorGradient,
+    TaylorQ,
+    TaylorWeight,
+    TDDelta,
+)
+from gammaprime.runs.config import KINDS, Evaluation, RunConfig, agent_from, to_table
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "results/published/runs"
 FOLDERS = sorted(file.parent for file in PUBLISHED.glob("*/config.json"))
@@ -164,3 +181,67 @@ def test_table_that_is_no_configuration__is_refused(change, message):
     change(table)
     with pytest.raises(ValueError, match=message):
         RunConfig.from_table(table)
+
+
+VARIED = [
+    PPO(),
+    PPO(advantage=TaylorQ(order=math.inf, lookahead=None), value_clip=None),
+    PPO(weighting=TaylorWeight(order=3, normalise=True), hidden=()),
+    TRPO(advantage=TaylorGradient(order=2), critic=CriticFit(epochs=3)),
+    PG(optimiser=SGD(learning_rate=1), advantage=TDDelta()),
+    TD3(weighting=DensityRatio(learning_rate=1e-4, scale="paper"), hidden=(8,)),
+    SAC(entropy=LearnedEntropy(), weighting=DensityRatio(gamma_prime=0.999)),
+    *PRESETS.values(),
+]
+
+
+@pytest.mark.parametrize("agent", VARIED, ids=range(len(VARIED)))
+def test_agent__survives_json(agent):
+    text = json.dumps(to_table(agent), allow_nan=False)
+    assert agent_from(json.loads(text)) == agent
+
+
+def test_every_kind__is_its_own():
+    assert list(KINDS) == ["ppo", "trpo", "pg", "td3", "sac"]
+    for kind, cls in KINDS.items():
+        assert to_table(cls())["kind"] == kind
+
+
+def test_presets__are_the_defaults_and_four_more():
+    assert {kind: cls() for kind, cls in KINDS.items()}.items() <= PRESETS.items()
+    more = {name: PRESETS[name] for name in PRESETS if name not in KINDS}
+    assert {name: to_table(agent)["kind"] for name, agent in more.items()} == {
+        "trpo_baselines": "trpo",
+        "ddpg": "td3",
+        "ddpg_spinning_up": "td3",
+    }
+
+
+def test_table__names_only_what_differs():
+    assert agent_from({"kind": "ppo"}) == PPO()
+    table = {"kind": "ppo", "gamma": 0, "advantage": {"kind": "taylor_q", "order": 2}}
+    assert agent_from(table) == PPO(gamma=0.0, advantage=TaylorQ(order=2))
+    assert agent_from({"kind": "pg", "advantage": "gae"}) == PG(advantage=GAE())
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"kind": "pp"}, "unknown kind of agent 'pp': did you mean 'ppo'?"),
+        ({"kind": "ppo", "gama": 0.9}, "unknown key 'gama': did you mean 'gamma'?"),
+        ({"kind": "ppo", "gamma": "high"}, "gamma='high': must be a number"),
+        ({"kind": "ppo", "gamma": True}, "gamma=True: must be a number"),
+        ({"kind": "ppo", "epochs": 1.5}, "epochs=1.5: must be an integer"),
+        ({"kind": "ppo", "epochs": None}, "epochs=None: must be an integer"),
+        ({"kind": "ppo", "value_clip": "x"}, "value_clip='x': must be a number or none"),
+        ({"kind": "ppo", "hidden": [8, "x"]}, r"hidden[1]='x': must be an integer"),
+        ({"kind": "ppo", "advantage": {"kind": "taylor"}}, "unknown kind of advantage 'taylor'"),
+        ({"kind": "ppo", "advantage": {"order": 1}}, "must be a table with a kind: gae"),
+        ({"kind": "ppo", "advantage": {"kind": "taylor_q", "odrer": 1}}, "mean 'order'?"),
+        ({"gamma": 0.9}, "must be a table with a kind: ppo, trpo, pg, td3, sac"),
+        ({"kind": "ppo", "gamma": 1.5}, "gamma=1.5: must lie in"),
+    ],
+)
+def test_table_that_makes_no_sense__is_refused_by_name(table, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        agent_from(table)

@@ -85,13 +85,13 @@ def test_owner_that_was_given_up__finds_out_and_writes_nothing(tmp_path):
 
 
 def test_number_that_was_taken_over_at_once__is_not_had(tmp_path, monkeypatch):
-    beat = Lock.beat
+    content = Lock.content
 
     def sleep_first(self):
         pretend(tmp_path, self.number + 1)
-        return beat(self)
+        return content(self)
 
-    monkeypatch.setattr(Lock, "beat", sleep_first)
+    monkeypatch.setattr(Lock, "content", sleep_first)
     with pytest.raises(BusyError, match="just taken"):
         take(tmp_path)
     assert locks(tmp_path) == [".lock-000002"]

@@ -13,9 +13,6 @@ from gammaprime.agents import SAC, TD3, DensityRatio
 from gammaprime.loops.rollout import BreakdownError
 from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, segments, training
-from gammaprime.runs.judge import judge
-from gammaprime.runs.options import Protocol
-from gammaprime.runs.setup import Setup
 from runs.failing_disk import Killed, failing_writes
 from runs.training_runs import EVERY_UPDATE, StopAt, fingerprint, run
 
@@ -63,7 +60,7 @@ def test_stopped_by_a_callback__is_resumed_to_the_same_bits(calm, tmp_path, kind
     out = tmp_path / "run"
     assert not go(out, kind, [StopAt(stop)]).done
     assert replay_files(out)
-    assert training.resume(out, upkeep=EVERY_UPDATE).done
+    assert training.resume(out, **EVERY_UPDATE).done
     assert fingerprint(out) == fingerprint(calm(kind).path)
 
 
@@ -103,18 +100,6 @@ def test_resumed_run__writes_what_is_new_with_what_is_as_small(tmp_path, monkeyp
     assert written == [(128, 160)]
 
 
-@pytest.mark.parametrize("steps", [2_000, 2_992, 4_992])
-def test_replay_bytes__are_those_of_the_ring_and_of_its_files(tmp_path, steps):
-    agent = replace(AGENTS["td3"], replay_size=3_000)
-    setup = Setup(agent, "Hopper-v4", steps, 0, Protocol())
-    replay = training.make_loop(setup).replay
-    replay.count = steps
-    written = sum(segment.bytes for segment in segments.extend(tmp_path, (), replay))
-    assert setup.replay_bytes == sum(field.nbytes for field in replay.fields.values())
-    assert setup.replay_bytes < written < 1.01 * setup.replay_bytes
-    setup.close()
-
-
 def test_finished_run__has_dropped_its_replay_and_is_still_whole(calm):
     out = calm().path
     assert not (out / "checkpoints/replay").exists()
@@ -141,7 +126,7 @@ def test_death_before_the_last_word__ends_as_if_there_was_none(calm, tmp_path, m
 
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(training.folders, "finish", die)
+        patch.setattr(training.directory, "finish_training", die)
         with pytest.raises(Killed):
             go(out)
     assert go(out).done
@@ -189,17 +174,12 @@ def test_policy__is_loaded_judged_and_the_trained_one(calm):
         loaded = Policy.load(calm(kind).path)
         np.testing.assert_array_equal(loaded(obs), calm(kind).policy(obs))
         assert np.abs(loaded(obs, np.random.default_rng(0))).max() <= 1.0
-        lines = judge(calm(kind).path, num_episodes=2, seed=0)
-        assert lines[0].startswith("Hopper-v4, 2 episodes")
-
-
-def test_evaluations__are_those_of_the_kind_of_agent_by_default():
-    off = Setup(TD3(), "Hopper-v4", 1e6, 0, Protocol())
-    assert (off.eval_every, off.eval_episodes) == (5_000, 10)
-    said = Setup(TD3(), "Hopper-v4", 1e6, 0, Protocol(eval_every=5_000, eval_episodes=10))
-    assert said.config == off.config
-    asked = Setup(TD3(), "Hopper-v4", 1e6, 0, Protocol(eval_every=7, eval_episodes=3))
-    assert (asked.eval_every, asked.eval_episodes) == (7, 3)
+        scores = training.evaluate(calm(kind).path, episodes=2)
+        assert str(scores).startswith("Hopper-v4, 2 episodes")
+        in_memory = training.evaluate(calm(kind), episodes=2)
+        for mine, other in zip(scores[3:], in_memory[3:], strict=True):
+            np.testing.assert_array_equal(mine, other)
+            assert mine.shape == (2,)
 
 
 def test_task_with_discrete_actions__is_refused_and_nothing_is_written(tmp_path):

@@ -12,12 +12,21 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
 from gammaprime.envs import probes
-from gammaprime.networks import Policy
+from gammaprime.networks import Actor, Layer, Policy
 from gammaprime.runs import training
-from gammaprime.runs.files import from_json
-from gammaprime.runs.options import Protocol
+from gammaprime.runs.config import Evaluation, RunConfig
+from gammaprime.runs.directory import from_json
 from gammaprime.runs.training import Callback, train
-from runs.training_runs import AGENT, EVERY_UPDATE, PROTOCOL, STEPS, TASK, StopAt, fingerprint, run
+from runs.training_runs import (
+    AGENT,
+    EVERY_UPDATE,
+    STEPS,
+    TASK,
+    TIME_LIMIT,
+    StopAt,
+    fingerprint,
+    run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +65,7 @@ def test_rollout_means__are_those_of_the_episodes_in_the_rows(undisturbed):
     names = ("ep_len_mean", "ep_rew_mean", "ep_rew_mean_gamma", "ep_rew_mean_gamma_prime")
     told = [last[f"rollout/{name}"] for name in names]
     np.testing.assert_allclose(told, episodes[:, 1:].mean(axis=0), rtol=1e-12)
-    assert (episodes[:, 1] <= PROTOCOL.time_limit).all()
+    assert (episodes[:, 1] <= TIME_LIMIT).all()
 
 
 def test_evaluations__come_at_their_steps_and_at_the_end(undisturbed):
@@ -72,16 +81,29 @@ def test_evaluations__come_at_their_steps_and_at_the_end(undisturbed):
 
 
 def test_evaluation__does_not_touch_the_training(undisturbed):
-    alone = train(
-        AGENT, TASK, STEPS, seed=3, protocol=replace(PROTOCOL, eval_every=0, eval_gamma_prime=0.95)
-    )
+    never = Evaluation(every=0, gamma_prime=0.95)
+    alone = train(AGENT, TASK, STEPS, seed=3, evaluation=never, time_limit=TIME_LIMIT)
     for mine, row in zip(alone.rows, undisturbed.rows, strict=True):
         assert mine == {name: x for name, x in row.items() if not name.startswith("eval/")}
 
 
+def test_each_evaluation__has_seeds_of_its_own_and_needs_no_memory():
+    zero = Layer(np.zeros((11, 3), np.float32), np.zeros(3, np.float32))
+    actor = Actor((zero,), np.zeros(3, np.float32), None, "tanh")
+    world = training.Environments(TASK, AGENT, 10, False, True)
+    first, other = (
+        RunConfig(AGENT, TASK, STEPS, seed, Evaluation(episodes=2), 10).resolve() for seed in (0, 1)
+    )
+    at_32, at_64, again = (world.evaluate(actor, first, step) for step in (32, 64, 32))
+    assert at_32 == again != at_64
+    assert world.evaluate(actor, other, 32) != at_32
+    assert at_32[0] != at_32[1]
+    world.close()
+
+
 def test_default_gamma_prime__is_that_of_the_time_limit(undisturbed):
     protocol = from_json(undisturbed.path / "config.json")["settings"]["protocol"]
-    assert protocol["eval_gamma_prime"] == 1 - 1 / PROTOCOL.time_limit
+    assert protocol["eval_gamma_prime"] == 1 - 1 / TIME_LIMIT
 
 
 def test_in_memory__is_the_same_run_and_writes_nothing(undisturbed, tmp_path, monkeypatch):
@@ -98,7 +120,7 @@ def test_stopped_by_a_callback__is_resumed_to_the_same_bits(undisturbed, tmp_pat
     assert not first.done
     assert first.steps == 128
     assert not (out / "done").exists()
-    assert training.resume(out, upkeep=EVERY_UPDATE).done
+    assert training.resume(out, **EVERY_UPDATE).done
     assert fingerprint(out) == fingerprint(undisturbed.path)
 
 
@@ -118,13 +140,13 @@ def test_environment_that_was_made__is_trained_on_but_not_evaluated():
     assert not any("eval/mean_reward" in row for row in result.rows)
     assert result.policy(env.reset(0)).shape == (AGENT.num_envs,)
     with pytest.raises(ValueError, match="need a task or a constructor"):
-        train(AGENT, env, 64, protocol=Protocol(eval_every=32))
+        train(AGENT, env, 64, evaluation=Evaluation(every=32))
 
 
 def test_environment_that_was_made__is_resumed_by_the_same_call(tmp_path):
     def go(out, callbacks=(), delay=4):
         env = probes.discount_chain(delay).env(AGENT.num_envs)
-        return train(AGENT, env, 128, out=out, callbacks=callbacks, upkeep=EVERY_UPDATE)
+        return train(AGENT, env, 128, out=out, callbacks=callbacks, **EVERY_UPDATE)
 
     go(tmp_path / "calm")
     go(tmp_path / "stopped", [StopAt(64)])
@@ -138,7 +160,7 @@ def test_environment_that_was_made__is_resumed_by_the_same_call(tmp_path):
 
 def test_tensorboard__gets_the_numbers_and_changes_none(undisturbed, tmp_path):
     out = tmp_path / "run"
-    run(out, upkeep=replace(EVERY_UPDATE, tensorboard=True))
+    run(out, tensorboard=True)
     (events,) = (out / "tensorboard").iterdir()
     content = events.read_bytes()
     for name in (b"rollout/ep_rew_mean", b"eval/mean_reward_gamma_prime", b"time/fps"):
@@ -180,7 +202,7 @@ def test_policy__needs_numpy_alone(undisturbed):
         "import sys\n"
         "sys.modules.update(dict.fromkeys(['jax', 'scipy', 'safetensors', 'mujoco']))\n"
         "import numpy\n"
-        "from gammaprime.networks import Policy\n"
+        "from gammaprime.networks import Actor, Layer, Policy\n"
         "print(Policy.load(sys.argv[1])(numpy.zeros(11)).tolist())\n"
     )
     path = str(undisturbed.path)

@@ -18,12 +18,12 @@ from gammaprime.envs import mujoco
 from gammaprime.loops.rollout import BreakdownError
 from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint
-from gammaprime.runs.files import from_json
+from gammaprime.runs.config import Evaluation
+from gammaprime.runs.directory import from_json
 from gammaprime.runs.interrupts import Interrupted
-from gammaprime.runs.options import Protocol, Upkeep
 from gammaprime.runs.training import Callback, train
 from runs.failing_disk import Killed, failing_writes
-from runs.training_runs import AGENT, EVERY_UPDATE, PROTOCOL, STEPS, TASK, StopAt, fingerprint, run
+from runs.training_runs import AGENT, EVERY_UPDATE, JUDGED, STEPS, TASK, StopAt, fingerprint, run
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_signal__saves_and_shows_how_to_go_on(undisturbed, tmp_path, number):
 
     out = tmp_path / "run"
     with pytest.raises(Interrupted, match=f"saved at step 96 .*gammaprime resume {out}") as stop:
-        run(out, [Send()], upkeep=Upkeep(checkpoint_seconds=1e9, tensorboard=False))
+        run(out, [Send()], checkpoint_seconds=1e9)
     assert stop.value.exit_code == 128 + number
     assert checkpoint.load(out / "checkpoints").step == 96
     run(out)
@@ -120,7 +120,7 @@ def test_folder_in_use__is_refused(tmp_path):
 
     class Intruder(Callback):
         def on_update(self, update):
-            with pytest.raises(ValueError, match="another process is training this run"):
+            with pytest.raises(ValueError, match=f"is being trained by process {os.getpid()}"):
                 run(out)
             return False
 
@@ -163,7 +163,7 @@ def test_checkpoint_of_another_version__is_refused_and_nothing_is_cut(tmp_path, 
     run(out, [StopAt(64)])
     with (out / "metrics.jsonl").open("ab") as file:
         file.write(b"of an update after the checkpoint\n")
-    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    before = {file: file.read_bytes() for file in out.rglob("[!.]*") if file.is_file()}
     monkeypatch.setattr(type(AGENT), "init_optimiser", lambda self, params: np.zeros(3))
     with pytest.raises(ValueError, match=r"checkpoints: .*differ in .*optimiser.*another version"):
         run(out)
@@ -179,7 +179,7 @@ def test_run_on_an_object__tells_how_it_is_gone_on_with(tmp_path):
 
     env = mujoco.MujocoEnv(TASK, 2, time_limit=20)
     with pytest.raises(Interrupted, match=r"go on with: train\(\) with the same arguments, out='"):
-        train(AGENT, env, STEPS, out=tmp_path / "run", callbacks=[Send()], upkeep=EVERY_UPDATE)
+        train(AGENT, env, STEPS, out=tmp_path / "run", callbacks=[Send()], **EVERY_UPDATE)
 
 
 def test_error_of_a_callback__is_its_own_where_there_is_no_folder():
@@ -209,7 +209,7 @@ def test_evaluation_that_never_ends__is_given_up_and_told(tmp_path, monkeypatch)
     monkeypatch.setattr("gammaprime.loops.evaluate.LONGEST", 50)
     message = r"evaluation: an episode has not ended after 50 steps: give the task a time limit"
     with pytest.raises(BreakdownError, match=message):
-        train(AGENT, Endless, STEPS, out=tmp_path / "run", upkeep=EVERY_UPDATE)
+        train(AGENT, Endless, STEPS, out=tmp_path / "run", **EVERY_UPDATE)
     about = from_json(tmp_path / "run/breakdown/about.json")
     assert about["step"] == 0
     with np.load(tmp_path / "run/breakdown/arrays.npz", allow_pickle=False) as arrays:
@@ -218,7 +218,7 @@ def test_evaluation_that_never_ends__is_given_up_and_told(tmp_path, monkeypatch)
 
 def test_choices__are_the_task_s_own_numbers(tmp_path):
     out = tmp_path / "run"
-    made = train(AGENT, Endless, STEPS, out=out, protocol=Protocol(eval_every=0))
+    made = train(AGENT, Endless, STEPS, out=out, evaluation=Evaluation(every=0))
     for policy in (made.policy, Policy.load(out)):
         assert policy(np.zeros(1)) in (5, 6)
         assert set(policy(np.zeros((64, 1)), np.random.default_rng(0))) == {5, 6}
@@ -247,7 +247,7 @@ def test_reward_that_is_no_number__stops_with_what_is_needed_to_see_it_again(tmp
     out = tmp_path / "run"
     env = Poisoned(TASK, 2, time_limit=20)
     with pytest.raises(BreakdownError, match=r"reward at step \d+ .*not finite.*breakdown"):
-        train(AGENT, env, STEPS, seed=3, out=out, upkeep=EVERY_UPDATE)
+        train(AGENT, env, STEPS, seed=3, out=out, **EVERY_UPDATE)
     assert checkpoint.load(out / "checkpoints").step == 128
     about = from_json(out / "breakdown/about.json")
     assert about["step"] == 128
@@ -266,6 +266,6 @@ def test_parameters_that_are_no_numbers__stop_the_run(tmp_path):
         np.errstate(all="ignore"),
         pytest.raises(BreakdownError, match=r"(not finite|must be finite)"),
     ):
-        train(agent, TASK, STEPS, out=out, protocol=PROTOCOL, upkeep=EVERY_UPDATE)
+        train(agent, TASK, STEPS, out=out, **JUDGED, **EVERY_UPDATE)
     saved = checkpoint.load(out / "checkpoints")
     assert saved is None or all(np.isfinite(x).all() for x in saved.arrays.values())

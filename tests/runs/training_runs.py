@@ -5,22 +5,21 @@ import hashlib
 from safetensors.numpy import load_file
 
 from gammaprime.agents import PPO
-from gammaprime.runs.options import Protocol, Upkeep
+from gammaprime.runs.config import Evaluation
 from gammaprime.runs.training import Callback, train
 
 AGENT = PPO(num_envs=2, num_steps=16, hidden=(8,), epochs=2, minibatches=2)
 STEPS = 8 * AGENT.rollout_size
-PROTOCOL = Protocol(eval_every=96, eval_episodes=2, time_limit=20)
-EVERY_UPDATE = Upkeep(checkpoint_seconds=0.0, tensorboard=False)
-
-
 TASK = "Hopper-v4"
+TIME_LIMIT = 20
+JUDGED = {"evaluation": Evaluation(every=96, episodes=2), "time_limit": TIME_LIMIT}
+EVERY_UPDATE = {"checkpoint_seconds": 0.0, "tensorboard": False}
 
 
-def run(out, callbacks=(), upkeep=EVERY_UPDATE, **changes):
+def run(out, callbacks=(), **changes):
     """The small run, or one that differs in some settings."""
-    settings = {"agent": AGENT, "env_or_task": TASK, "steps": STEPS, "seed": 3} | changes
-    return train(**settings, out=out, callbacks=callbacks, protocol=PROTOCOL, upkeep=upkeep)
+    settings = {"agent": AGENT, "env_or_task": TASK, "steps": STEPS, "seed": 3}
+    return train(**settings | JUDGED | EVERY_UPDATE | changes, out=out, callbacks=callbacks)
 
 
 class StopAt(Callback):

@@ -1,14 +1,6 @@
 """What the tests share that start processes."""
 
-import os
-
 import pytest
-
-
-@pytest.fixture(scope="session")
-def environment(tmp_path_factory):
-    """A compilation cache of their own for these processes, so that only the first compiles."""
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
 
 
 @pytest.fixture(scope="session")

@@ -14,15 +14,19 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
 from gammaprime.loops.rollout import BreakdownError
-from gammaprime.runs import lease, training
+from gammaprime.runs import lease
+from gammaprime.runs import old_training as training
 from gammaprime.runs.folders import claim
 from gammaprime.runs.interrupts import Interrupted
+from gammaprime.runs.options import Protocol
 from gammaprime.runs.setup import Setup
 from gammaprime.runs.store import run_path
 from gammaprime.sweeps import attempt, pool
 from gammaprime.sweeps.pool import LocalPool
 from gammaprime.sweeps.worker import BROKEN, DONE, FAILED, HELD, SAVED, Order
-from runs.training_runs import AGENT, PROTOCOL, STEPS, TASK, fingerprint, run
+from runs.training_runs import AGENT, STEPS, TASK, fingerprint, run
+
+PROTOCOL = Protocol(eval_every=96, eval_episodes=2, time_limit=20)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from gammaprime.runs.training import Callback, Update
+from gammaprime.runs.old_training import Callback, Update
 
 REFRESH = 0.2
 LOG_SECONDS = 30.0

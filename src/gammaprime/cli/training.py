@@ -49,7 +49,8 @@ def train(words: Sequence[str], root: Path) -> int:
         return 0 if words else 2
     _prepare_training()
     from gammaprime.cli import command
-    from gammaprime.runs import machine, training
+    from gammaprime.runs import machine
+    from gammaprime.runs import old_training as training
     from gammaprime.runs.setup import Setup
     from gammaprime.runs.store import run_path
 
@@ -83,8 +84,8 @@ def _prepare_training() -> None:
 def _resume(arguments: argparse.Namespace) -> int:
     _prepare_training()
     from gammaprime.runs import machine
+    from gammaprime.runs.old_training import resume
     from gammaprime.runs.options import Upkeep
-    from gammaprime.runs.training import resume
 
     if arguments.cache:
         machine.cache_compilations(machine.default_cache())

@@ -161,6 +161,10 @@ def _check_choices(action: NDArray[Any], n: int, num_envs: int) -> NDArray[np.in
     return action.astype(np.int64)
 
 
+class NotFiniteError(ValueError):
+    """NaN or infinity in an action, an observation or a reward."""
+
+
 def check_finite(
     name: str, array: NDArray[np.generic], step: NDArray[np.int64] | None = None
 ) -> None:
@@ -169,7 +173,7 @@ def check_finite(
         return
     at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
     when = "" if step is None else f" at step {step[at[0]]} of its episode"
-    raise ValueError(f"{name}{list(at)}={array[at]} in row {at[0]}{when}: must be finite")
+    raise NotFiniteError(f"{name}{list(at)}={array[at]} in row {at[0]}{when}: must be finite")
 
 
 def read(

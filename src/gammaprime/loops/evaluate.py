@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gammaprime.envs.contract import VecEnv
-from gammaprime.loops.rollout import Episode, Returns, within_bounds
+from gammaprime.loops.rollout import BreakdownError, Episode, Returns, within_bounds
 from gammaprime.networks import Actor
 
 LONGEST = 100_000
@@ -38,8 +38,8 @@ def evaluate(
     now = 0
     while (counts < wanted).any():
         if env.time_limit is None and int(env.age.max()) >= LONGEST:
-            raise ValueError(
-                f"an episode has not ended after {LONGEST} steps: give the task a time limit"
+            raise BreakdownError(
+                f"an episode has not ended after {LONGEST} steps: give the task a time limit", {}
             )
         action = actor(obs) if rng is None else actor.sample(obs, rng)
         seen = env.step(within_bounds(env, action))

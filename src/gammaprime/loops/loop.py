@@ -12,6 +12,7 @@ import numpy as np
 from gammaprime.agents.on_policy import OnPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.envs.generators import pack_generators, unpack_generator
+from gammaprime.loops.replay import Replay
 from gammaprime.loops.rollout import (
     BreakdownError,
     Episode,
@@ -48,6 +49,8 @@ class Loop(ABC):
     """
 
     state: Any
+    replay: Replay | None = None
+    """The replay buffer, if the agent learns from one."""
 
     def __init__(
         self, agent: Any, env: VecEnv, total_steps: int, seed: int, gamma_prime: float

@@ -30,6 +30,7 @@ class OffPolicyLoop(Loop):
     """
 
     agent: OffPolicy
+    replay: Replay
 
     def __init__(
         self, agent: OffPolicy, env: VecEnv, total_steps: int, seed: int, gamma_prime: float

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gammaprime.envs.contract import Box, VecEnv
+from gammaprime.envs.contract import Box, NotFiniteError, VecEnv
 from gammaprime.networks import Actor
 from gammaprime.types import Trajectory
 
@@ -92,8 +92,7 @@ def collect(
         action = act(obs)
         try:
             seen = env.step(within_bounds(env, action))
-        except ValueError as error:
-            # An environment refuses numbers that are none, whether it was given or made them.
+        except NotFiniteError as error:
             last = {"last_obs": obs, "last_action": action}
             raise BreakdownError(str(error), {**name_fields(_stack(rows)), **last}) from error
         rows.append(

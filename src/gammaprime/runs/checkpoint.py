@@ -28,7 +28,7 @@ except ImportError as error:
     raise ImportError("checkpoints need safetensors: pip install 'gammaprime[train]'") from error
 
 from gammaprime.runs import segments
-from gammaprime.runs.files import from_json, remove_leftovers, to_json, write_whole
+from gammaprime.runs.directory import from_json, remove_leftovers, to_json, write_whole
 from gammaprime.runs.segments import DamagedError, Segment
 
 FORMAT = 1

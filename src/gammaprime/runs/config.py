@@ -9,18 +9,16 @@ No simulator is needed here: the time limits of tasks are data (`gammaprime.envs
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from gammaprime import envs
 from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy
-from gammaprime.runs.files import to_json
+from gammaprime.runs.directory import folder_name
 from gammaprime.types import check_whole, unknown
 
 Table = dict[str, Any]
@@ -155,20 +153,6 @@ class RunConfig:
             from_table(Evaluation, evaluation),
             **{name: _typed(name, value, hints[name]) for name, value in rest.items()},
         )
-
-
-def read_config(path: Path, table: Mapping[str, Any]) -> RunConfig:
-    """Return the configuration that a folder's config.json holds; errors name the folder."""
-    try:
-        return RunConfig.from_table(table)
-    except ValueError as error:
-        raise ValueError(f"{path / 'config.json'}: {error}") from None
-
-
-def folder_name(name: str, table: Mapping[str, Any]) -> str:
-    """Return a name with the hash of a configuration behind it."""
-    digest = hashlib.sha256(to_json(table, indent=None)).hexdigest()
-    return f"{name}-{digest[:12]}"
 
 
 def kind_of(cls: type) -> str:

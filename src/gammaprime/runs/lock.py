@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gammaprime.runs.files import to_json
+from gammaprime.runs.directory import to_json
 
 BEAT = 2.0
 """Seconds between two heartbeats."""
@@ -108,12 +108,12 @@ def take(path: Path) -> Lock:
         raise BusyError(f"{path}: is being trained by {holder}")
     lock = Lock(path, newest + 1)
     try:
-        with _file(path, lock.number).open("xb"):
-            pass
+        with _file(path, lock.number).open("xb") as file:
+            file.write(lock.content())
     except FileExistsError:
         raise BusyError(f"{path}: another process has just taken this run") from None
     # Two others may have come and gone since the folder was read, and cleared the number taken.
-    if not lock.beat():
+    if not lock.held:
         _file(path, lock.number).unlink(missing_ok=True)
         raise BusyError(f"{path}: another process has just taken this run")
     for number in _numbers(path):
@@ -155,18 +155,22 @@ class Lock:
     def beat(self) -> bool:
         """Tell that the run goes on and how far it is; False if it was lost."""
         if self.held:
-            self._write({"progress": dict(self.progress)})
+            self._write(self.content())
             return True
         return False
 
     def release(self) -> None:
         """Give the run back."""
         if self.held:
-            self._write({"free": True})
+            self._write(to_json({**self._owner, "free": True}, indent=None))
 
-    def _write(self, more: Mapping[str, Any]) -> None:
+    def content(self) -> bytes:
+        """Return the content of the file while the lock is held."""
+        return to_json({**self._owner, "progress": dict(self.progress)}, indent=None)
+
+    def _write(self, content: bytes) -> None:
         temporary = self.path / f"{PREFIX}{self.number:06d}.tmp"
-        temporary.write_bytes(to_json({**self._owner, **more}, indent=None))
+        temporary.write_bytes(content)
         temporary.replace(_file(self.path, self.number))
 
 

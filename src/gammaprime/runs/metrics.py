@@ -1,7 +1,7 @@
-"""What a run tells: one JSON line for each update, named as Stable-Baselines3 names them.
+"""The metrics of a run: one JSON line for each update, named as in Stable-Baselines3.
 
-    metrics.jsonl      no clock in it, so that the same run gives the same bytes
-    wall_clock.jsonl   the clock, line for line beside it
+    metrics.jsonl      no wall-clock in it, so that the same run gives the same bytes
+    wall_clock.jsonl   the wall-clock, line for line beside it
     tensorboard/       the same numbers for TensorBoard
 
 A line also carries the raw episodes that ended: [ended_at, length, return, J_γ, J_γ'].
@@ -12,58 +12,112 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gammaprime.loops.loop import Progress
 from gammaprime.loops.rollout import Episode
-from gammaprime.runs.files import to_json
+from gammaprime.runs.directory import METRICS, to_json
+
+if TYPE_CHECKING:
+    from gammaprime.loops.loop import Progress
 
 Row = dict[str, Any]
+Arrays = Mapping[str, NDArray[Any]]
 
+STEPS = "time/total_timesteps"
 WINDOW = 100
-METRICS = "metrics.jsonl"
+"""Episodes over which the means of training are taken."""
 WALL_CLOCK = "wall_clock.jsonl"
 _RETURNS = ("", "_gamma", "_gamma_prime")
 
 
+class Metrics(Mapping[str, NDArray[Any]]):
+    """Metrics of a run by name, one entry for each update; NaN where an update has none.
+
+    ``metrics["rollout/ep_rew_mean"]`` against ``metrics["time/total_timesteps"]`` is a learning
+    curve.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name, np.nan) for row in rows] for name in names}
+        self._columns = {
+            name: np.array(column)
+            for name, column in columns.items()
+            if not any(isinstance(value, list) for value in column)
+        }
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Metrics({', '.join(self)})"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one column for each metric."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas: pip install pandas") from error
+        return pd.DataFrame(self._columns)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the lines of a metrics file, without a last one that is still being written."""
+    content = path.read_bytes() if path.is_file() else b""
+    return parse_rows(content)
+
+
+def parse_rows(content: bytes) -> list[Row]:
+    """Return the whole lines of the content of a metrics file."""
+    return [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
+
+
 class Recent:
-    """The last episodes that ended in training, over which means are told."""
+    """Episodes that ended last in training, over which means are reported."""
 
     def __init__(self) -> None:
         self._episodes: deque[Episode] = deque(maxlen=WINDOW)
 
     def add(self, episodes: Sequence[Episode]) -> Row:
-        """Count the episodes that just ended; the means that are told."""
+        """Add the episodes that just ended, and return the means."""
         self._episodes.extend(episodes)
         return describe(self._episodes, "rollout/ep_rew_mean", "rollout/ep_len_mean")
 
-    def snapshot(self) -> dict[str, np.ndarray]:
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Return the episodes as an array, for a checkpoint."""
         numbers = np.array(self._episodes, np.float64).reshape(-1, len(Episode._fields))
         return {"recent/episodes": numbers}
 
-    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+    def restore(self, snapshot: Arrays) -> None:
+        """Go on from a checkpoint."""
         rows = snapshot["recent/episodes"].tolist()
         self._episodes = deque((Episode(int(n), int(m), *r) for n, m, *r in rows), maxlen=WINDOW)
 
 
 def describe(episodes: Sequence[Episode], returns: str, length: str) -> Row:
-    """Mean return, undiscounted, at γ and at γ', and mean length; nothing of no episodes."""
+    """Return mean return, undiscounted, at γ and at γ', and mean length, if there are episodes."""
     if not episodes:
         return {}
-    numbers = np.array(episodes, np.float64)
-    means = numbers.mean(axis=0)
-    told = {f"{returns}{name}": float(means[2 + i]) for i, name in enumerate(_RETURNS)}
-    return told | {length: float(means[1])}
+    means = np.array(episodes, np.float64).mean(axis=0)
+    named = {f"{returns}{name}": float(means[2 + i]) for i, name in enumerate(_RETURNS)}
+    return named | {length: float(means[1])}
 
 
 def training_row(progress: Progress, means: Row) -> Row:
-    """The line of one update."""
+    """Return the line of one update."""
     return {
-        "time/total_timesteps": progress.steps,
+        STEPS: progress.steps,
         **means,
         **progress.metrics,
         "episodes": [list(episode) for episode in progress.episodes],
@@ -71,13 +125,13 @@ def training_row(progress: Progress, means: Row) -> Row:
 
 
 def evaluation_row(episodes: Sequence[Episode]) -> Row:
-    """What an evaluation adds to the line of its update."""
+    """Return what an evaluation adds to the line of its update."""
     means = describe(episodes, "eval/mean_reward", "eval/mean_ep_length")
     return means | {"eval/episodes": [list(episode[1:]) for episode in episodes]}
 
 
 class Lines:
-    """Rows in memory and, where there is a folder, in its files, never longer than is true."""
+    """Rows of a run in memory and, if it has a folder, in its two files."""
 
     def __init__(self, folder: Path | None) -> None:
         self.rows: list[Row] = []
@@ -92,10 +146,10 @@ class Lines:
 
     @classmethod
     def reopen(cls, folder: Path, num_bytes: int) -> Lines:
-        """Go on after the first ``num_bytes`` of the metrics; what was written after is cut."""
+        """Go on after the first ``num_bytes`` of the metrics; what was written later is cut."""
         kept = _head(folder / METRICS, num_bytes)
         rows = [json.loads(line) for line in kept]
-        clock = _matching(folder / WALL_CLOCK, [row["time/total_timesteps"] for row in rows])
+        clock = _matching(folder / WALL_CLOCK, [row[STEPS] for row in rows])
         lines = cls(None)
         lines.rows, lines.num_bytes = rows, num_bytes
         lines.seconds = json.loads(clock[-1])["time/time_elapsed"] if clock else 0.0
@@ -106,13 +160,13 @@ class Lines:
         return lines
 
     def append(self, row: Row, seconds: float) -> Row:
-        """Add the line of an update that took so long; the line of the clock."""
+        """Add the line of an update, and return its line of the wall-clock."""
         self.rows.append(row)
         self.seconds += seconds
-        previous = self.rows[-2]["time/total_timesteps"] if len(self.rows) > 1 else 0
-        steps = row["time/total_timesteps"]
+        previous = self.rows[-2][STEPS] if len(self.rows) > 1 else 0
+        steps = row[STEPS]
         clock = {
-            "time/total_timesteps": steps,
+            STEPS: steps,
             "time/time_elapsed": round(self.seconds, 3),
             "time/fps": round((steps - previous) / max(seconds, 1e-9), 1),
         }
@@ -125,22 +179,18 @@ class Lines:
         return clock
 
     def sync(self) -> None:
-        """Put the metrics on the disk, before a checkpoint counts on their length."""
+        """Put the metrics on the disk, before a checkpoint relies on their length."""
         if METRICS in self._files:
             os.fsync(self._files[METRICS].fileno())
 
     def close(self) -> None:
+        """Close the files."""
         for file in self._files.values():
             # After a full disk, closing would try to write again and hide why the run stopped.
             try:
                 file.close()
             except OSError:
                 continue
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The metrics of a run, finished or not."""
-    return [json.loads(line) for line in path.read_bytes().splitlines(keepends=True)]
 
 
 def _head(path: Path, num_bytes: int) -> list[bytes]:
@@ -154,12 +204,12 @@ def _head(path: Path, num_bytes: int) -> list[bytes]:
 
 
 def _matching(path: Path, steps: Sequence[int]) -> list[bytes]:
-    """The lines of the clock that belong to these updates; what does not fit is let go."""
+    """Return the lines of the wall-clock that belong to these updates."""
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     kept: list[bytes] = []
     for line, step in zip(lines, steps, strict=False):
         try:
-            fits = json.loads(line)["time/total_timesteps"] == step
+            fits = json.loads(line)[STEPS] == step
         except (ValueError, KeyError, TypeError):
             fits = False
         if not fits:
@@ -169,7 +219,7 @@ def _matching(path: Path, steps: Sequence[int]) -> list[bytes]:
 
 
 class Board:
-    """Scalars for TensorBoard; what a run repeats after a resume replaces what it wrote before."""
+    """Events for TensorBoard; steps that are repeated after a resume replace the first ones."""
 
     def __init__(self, folder: Path, step: int) -> None:
         from tensorboardX import SummaryWriter
@@ -179,7 +229,7 @@ class Board:
         self._summary = Summary
 
     def write(self, row: Row, step: int) -> None:
-        """One event for all numbers of a row: ten times cheaper than one for each."""
+        """Write all numbers of a row as one event, which is ten times cheaper than one for each."""
         values = [
             self._summary.Value(tag=name, simple_value=value)
             for name, value in row.items()
@@ -188,4 +238,5 @@ class Board:
         self._writer.file_writer.add_summary(self._summary(value=values), step)
 
     def close(self) -> None:
+        """Write what is left."""
         self._writer.close()

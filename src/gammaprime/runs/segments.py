@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise ImportError("checkpoints need safetensors: pip install 'gammaprime[train]'") from error
 
-from gammaprime.runs.files import remove_leftovers, write_whole
+from gammaprime.runs.directory import remove_leftovers, write_whole
 
 if TYPE_CHECKING:  # checkpoints are read where there is no JAX
     from gammaprime.loops.replay import Replay

@@ -1,54 +1,62 @@
-"""Training runs that can be interrupted, resumed exactly, watched and loaded.
+"""Training: runs that can be interrupted, resumed exactly, watched and evaluated.
 
     config.json, manifest.json      what decides the numbers, and where they come from
     metrics.jsonl, wall_clock.jsonl, tensorboard/
-    checkpoints/                    the last two states, and the replay they learn from
-    policy.npz                      the newest policy, for `gammaprime.networks.Policy.load`
-    breakdown/                      what a run broke on, if it did
+    checkpoints/                    the last two states, and the replay buffer they learn from
+    policy.npz                      the newest policy, for `gammaprime.load_policy`
+    breakdown/                      the arrays on which a run broke down, if it did
     done                            written last
 
-A run goes on from its newest checkpoint, after its metrics were cut back to what they were at
-that moment: killed at whatever point, it ends with the metrics and parameters of a run that was
-never disturbed.
+A run resumes from its newest checkpoint, after its metrics were cut back to what they were at that
+moment: killed at any point, it ends with the metrics and parameters of an undisturbed run.
 """
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gammaprime.agents.off_policy import OffPolicy
-from gammaprime.envs.contract import Box
-from gammaprime.loops.loop import Loop, OnPolicyLoop
-from gammaprime.loops.off_policy_loop import OffPolicyLoop
+import numpy as np
+
+from gammaprime import envs
+from gammaprime.agents import Agent, OffPolicy
+from gammaprime.envs.contract import Box, NotFiniteError, VecEnv
+from gammaprime.loops import evaluate as evaluation_loop
 from gammaprime.loops.rollout import BreakdownError, Episode
-from gammaprime.networks import Policy
-from gammaprime.runs import checkpoint, folders, machine, segments
+from gammaprime.networks import Actor, Policy
+from gammaprime.runs import checkpoint, directory, lock, provenance, segments
+from gammaprime.runs.config import Evaluation, RunConfig
 from gammaprime.runs.interrupts import Interrupted, Interrupts
-from gammaprime.runs.last_words import LastWords
-from gammaprime.runs.metrics import (
-    METRICS,
-    Board,
-    Lines,
-    Recent,
-    Row,
-    evaluation_row,
-    read_rows,
-    training_row,
-)
-from gammaprime.runs.options import Agent, Protocol, Upkeep, agent_from, from_table
-from gammaprime.runs.setup import Setup, Task
-from gammaprime.runs.threads import start_jax
+from gammaprime.runs.metrics import Board, Lines, Recent, Row, evaluation_row, training_row
+from gammaprime.runs.run import Run, read_config
+from gammaprime.runs.startup import start_jax
+from gammaprime.typing import FloatArray
+
+if TYPE_CHECKING:
+    from gammaprime.loops.loop import Loop
+
+Task = str | Callable[[], Any] | VecEnv
+
+EVALUATION_KEY = 4
+"""Child of a run's seed for its evaluations; the loop spawns the children 0 to 3."""
+AT_ONCE = 10
+"""Environments of `evaluate`, at most."""
+RETURN = "rollout/ep_rew_mean"
 
 
 @dataclass(frozen=True)
 class Update:
-    """What a callback is told after each update."""
+    """What a callback sees after each update."""
 
     steps: int
+    """Environment steps so far."""
     total_steps: int
+    """Environment steps at the end."""
     row: Row
     """The line of metrics.jsonl."""
     clock: Row
@@ -58,27 +66,11 @@ class Update:
 class Callback:
     """Watches a run; override what you need."""
 
-    def before_writing(self) -> None:
-        """After each update, before anything of it is written."""
-
     def on_update(self, update: Update) -> bool | None:
-        """After each update; return False to stop the run, which can be resumed."""
+        """Called after each update; return False to stop the run, which can be resumed."""
 
     def on_evaluation(self, update: Update) -> None:
-        """After an update that was followed by an evaluation, before ``on_update``."""
-
-
-@dataclass(frozen=True)
-class TrainingRun:
-    """A run as `train` leaves it."""
-
-    path: Path | None
-    steps: int
-    done: bool
-    """False where a callback stopped it."""
-    policy: Policy
-    rows: list[Row]
-    """The lines of metrics.jsonl."""
+        """Called before ``on_update``, after an update that was followed by an evaluation."""
 
 
 def train(
@@ -88,166 +80,425 @@ def train(
     seed: int = 0,
     out: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
-    protocol: Protocol | None = None,
-    upkeep: Upkeep | None = None,
-) -> TrainingRun:
-    """Train an agent for so many environment steps, or go on where the run in ``out`` stopped.
+    evaluation: Evaluation | None = None,
+    time_limit: int | None = None,
+    time_feature: bool = False,
+    stagger: bool = True,
+    checkpoint_seconds: float = 30.0,
+    tensorboard: bool = True,
+    command: Sequence[str] | None = None,
+) -> Run:
+    """Train an agent, or go on where the run in ``out`` stopped.
 
-    env_or_task: a task's name, a constructor of Gymnasium environments, or an environment, which
-    is then not evaluated.  out: the folder of the run; None keeps everything in memory.
-    Ctrl-C and SIGTERM save and raise `Interrupted`.  JAX is given one thread, unless the process
-    has used it before: then it keeps those it has, and other bits may follow.
+    Ctrl-C and SIGTERM save the run and raise `Interrupted`.  JAX is given one thread, unless the
+    process has used it before: it then keeps its threads, and other bits may follow.
+
+    Args:
+        agent: The agent with its settings, such as ``PPO(advantage=TaylorQ(0.999))``.
+        env_or_task: A task's id, a constructor of Gymnasium environments, or an environment,
+            which is then not evaluated.
+        steps: Environment steps, of all environments together.
+        seed: Seed of everything random.
+        out: Folder of the run; None keeps everything in memory.
+        callbacks: Objects that watch the run and may stop it.
+        evaluation: When the policy is evaluated, and at which γ'.
+        time_limit: Steps after which an episode is cut; the task's own limit by default.
+        time_feature: Show the age to the agent, and make the time limit the end of the task.
+        stagger: Cut first episodes early, so that several environments do not share one age.
+        checkpoint_seconds: Seconds between checkpoints; 0 saves after every update.
+        tensorboard: Write events for TensorBoard beside the metrics.
+        command: Command line for the manifest; that of this process by default.
+
+    Returns:
+        The run with its metrics and its policy.
     """
+    if not checkpoint_seconds >= 0.0:
+        raise ValueError(f"checkpoint_seconds={checkpoint_seconds!r}: must be 0 or more")
     start_jax()
-    setup = Setup(agent, env_or_task, steps, seed, protocol or Protocol())
-    upkeep = upkeep or Upkeep()
+    world = Environments(env_or_task, agent, time_limit, time_feature, stagger)
     try:
+        asked = world.limit(evaluation or Evaluation())
+        options = (asked, time_limit, time_feature, stagger)
+        config = RunConfig(agent, world.task, steps, seed, *options).resolve()
+        upkeep = Upkeep(checkpoint_seconds, tensorboard)
         if out is None:
-            return Session(setup, None, upkeep).run(callbacks)
-        path = Path(out)
-        resumed = {"resume": "exact" if setup.env.exact_resume else "statistical"}
-        with folders.claim(path, setup.config, machine.manifest(setup.config) | resumed):
-            if (path / "done").is_file():
-                segments.drop(path / folders.CHECKPOINTS)
-                return finished(path)
-            return Session(setup, path, upkeep).run(callbacks)
+            return Session(config, world, upkeep, None).run(callbacks)
+        path, table = Path(out), config.to_table()
+        if directory.is_done(path, table):
+            segments.drop(path / directory.CHECKPOINTS)
+            return Run.load(path)
+        world.check()
+        with lock.hold(path) as held:
+            if directory.is_done(path, table):  # by another process, a moment ago
+                return Run.load(path)
+            resumes = {"resume": "exact" if world.env.exact_resume else "statistical"}
+            about = provenance.manifest(config.seed, command) | resumes
+            directory.begin_or_resume(path, table, about)
+            return Session(config, world, upkeep, held).run(callbacks)
     finally:
-        setup.close()
+        world.close()
 
 
-def resume(
-    path: Path, callbacks: Sequence[Callback] = (), upkeep: Upkeep | None = None
-) -> TrainingRun:
-    """Go on with the run in a folder, as its config.json describes it."""
-    settings = folders.read_settings(path)
-    if not isinstance(settings["task"], str):
-        raise ValueError(f"{path}: was trained on an object; call train() with it again")
+def train_config(
+    config: RunConfig,
+    out: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint_seconds: float = 30.0,
+    tensorboard: bool = True,
+    command: Sequence[str] | None = None,
+) -> Run:
+    """Train the run of a configuration, or go on with it; see `train` for the arguments."""
+    if not isinstance(config.task, str):
+        raise ValueError(f"{out}: was trained on an object; call train() with it again")
     return train(
-        agent_from(settings["agent"]),
-        settings["task"],
-        settings["steps"],
-        settings["seed"],
-        path,
+        config.agent,
+        config.task,
+        config.steps,
+        config.seed,
+        out,
         callbacks,
-        from_table(Protocol, settings["protocol"]),
-        upkeep,
+        config.evaluation,
+        config.time_limit,
+        config.time_feature,
+        config.stagger,
+        checkpoint_seconds,
+        tensorboard,
+        command,
     )
 
 
-def finished(path: Path) -> TrainingRun:
-    """A run that is done, as it was stored."""
-    rows = read_rows(path / METRICS)
-    if not rows:
-        raise ValueError(f"{path / METRICS}: is empty, though this run is done")
-    return TrainingRun(path, rows[-1]["time/total_timesteps"], True, Policy.load(path), rows)
+def resume(
+    run: Run | str | Path,
+    callbacks: Sequence[Callback] = (),
+    checkpoint_seconds: float = 30.0,
+    tensorboard: bool = True,
+    command: Sequence[str] | None = None,
+) -> Run:
+    """Go on with the run in a folder, as its config.json describes it; see `train`."""
+    path = run.path if isinstance(run, Run) else Path(run)
+    if path is None:
+        raise ValueError("run: was kept in memory, and has no folder to resume from")
+    upkeep = (checkpoint_seconds, tensorboard, command)
+    return train_config(read_config(path), path, callbacks, *upkeep)
 
 
-def make_loop(setup: Setup) -> Loop:
-    """The loop that this kind of agent learns in."""
-    numbers = (setup.env, setup.steps, setup.seed, setup.gamma_prime)
-    if isinstance(setup.agent, OffPolicy):
-        return OffPolicyLoop(setup.agent, *numbers)
-    return OnPolicyLoop(setup.agent, *numbers)
+class Scores(NamedTuple):
+    """Episodes of an evaluation, each scored by three returns."""
+
+    task: str
+    gamma: float
+    gamma_prime: float
+    length: FloatArray
+    """(E,) steps of each episode."""
+    undiscounted: FloatArray
+    """(E,) returns."""
+    at_gamma: FloatArray
+    """(E,) returns discounted by γ."""
+    at_gamma_prime: FloatArray
+    """(E,) returns discounted by γ'."""
+
+    def __str__(self) -> str:
+        names = ("length", "return", f"J_γ, γ = {self.gamma:g}", f"J_γ', γ' = {self.gamma_prime:g}")
+        columns = zip(names, self[3:], strict=True)
+        rows = [f"  {name:<18} {x.mean():10.2f} ± {x.std():.2f}" for name, x in columns]
+        head = f"{self.task}, {len(self.length)} episodes, the most likely actions"
+        return "\n".join([head, *rows])
+
+
+def evaluate(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> Scores:
+    """Evaluate the newest policy of a run; NumPy and a simulator are enough.
+
+    Args:
+        run: A run or its folder.
+        episodes: Number of episodes.
+        seed: Seed of the environments.
+
+    Returns:
+        Length, return, J_γ and J_γ' of every episode; its text is a table of means.
+    """
+    found = run if isinstance(run, Run) else Run.load(run)
+    config = found.config
+    if not isinstance(config.task, str):
+        where = found.path or "run"
+        raise ValueError(f"{where}: was trained on an object, which is not here to be evaluated")
+    if episodes < 1:
+        raise ValueError(f"episodes={episodes!r}: must be at least 1")
+    gamma, gamma_prime = config.agent.gamma, config.resolve().evaluation.gamma_prime
+    assert gamma_prime is not None
+    rows = max(n for n in range(1, min(AT_ONCE, episodes) + 1) if episodes % n == 0)
+    env = envs.make(
+        config.task, rows, time_limit=config.time_limit, time_feature=config.time_feature
+    )
+    try:
+        played = evaluation_loop.evaluate(
+            found.policy.actor, env, episodes, seed, gamma, gamma_prime
+        )
+    finally:
+        env.close()
+    return Scores(config.task, gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
+
+
+class Environments:
+    """The environments of a run, each made once, when it is first needed.
+
+    An environment that was already made is trained on as it is, and not evaluated: there is no
+    second one to evaluate on.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        agent: Agent,
+        time_limit: int | None,
+        time_feature: bool,
+        stagger: bool,
+    ) -> None:
+        self._source, self._agent = task, agent
+        self._limit, self._feature, self._stagger = time_limit, time_feature, stagger
+        self._is_given = not (isinstance(task, str) or callable(task))
+        self._env: VecEnv | None = None
+        self._judge: VecEnv | None = None
+
+    @property
+    def env(self) -> VecEnv:
+        """The environment that is trained on."""
+        if self._env is None:
+            make_own = self._given if self._is_given else self._make
+            self._env = make_own(self._agent.num_envs, self._stagger)
+        return self._env
+
+    @property
+    def task(self) -> str | dict[str, Any]:
+        """The id of the task; of an object, all that is known of it."""
+        if isinstance(self._source, str):
+            return self._source
+        space = self.env.action
+        return {
+            "object": _qualified_name(self._source),
+            "observation": list(self.env.observation.shape),
+            "action": list(space.shape) if isinstance(space, Box) else space.n,
+            "time_limit": self.env.time_limit,
+        }
+
+    def limit(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluations that are possible: none on an environment that was made."""
+        if not self._is_given:
+            return evaluation
+        if self._limit is not None or self._feature or evaluation.every:
+            raise ValueError(
+                "time_limit, time_feature and evaluation.every need a task or a constructor, "
+                "not an environment that was already made"
+            )
+        return replace(evaluation, every=0)
+
+    def check(self) -> None:
+        """Refuse an environment that the agent cannot learn in."""
+        envs_wanted = self._agent.num_envs
+        if self.env.num_envs != envs_wanted:
+            raise ValueError(
+                f"env has {self.env.num_envs} rows: must be num_envs={envs_wanted} of the agent"
+            )
+        if isinstance(self._agent, OffPolicy):
+            from gammaprime.loops.off_policy_loop import continuous_actions
+
+            continuous_actions(self.env)
+
+    def evaluate(self, actor: Actor, config: RunConfig, step: int) -> list[Episode]:
+        """Return whole episodes, seeded by the run's seed and the step.
+
+        Nothing of it outlives the evaluation, so nothing of it needs to be saved.
+        """
+        asked = config.evaluation
+        assert asked.episodes is not None
+        assert asked.gamma_prime is not None
+        if self._judge is None:
+            self._judge = self._make(asked.episodes, stagger=False)
+        sequence = np.random.SeedSequence(config.seed, spawn_key=(EVALUATION_KEY, step))
+        seed = int(sequence.generate_state(1)[0])
+        discounts = (config.agent.gamma, asked.gamma_prime)
+        return evaluation_loop.evaluate(actor, self._judge, asked.episodes, seed, *discounts)
+
+    def close(self) -> None:
+        """Close what was made here; an environment that was given stays open."""
+        for env in (self._env, self._judge):
+            if env is not None and not self._is_given:
+                env.close()
+
+    def _make(self, num_envs: int, stagger: bool) -> VecEnv:
+        return envs.make(
+            self._source,
+            num_envs,
+            time_limit=self._limit,
+            stagger=stagger,
+            time_feature=self._feature,
+        )
+
+    def _given(self, num_envs: int, stagger: bool) -> VecEnv:
+        """Return the environment that was handed over, under the contract."""
+        from gammaprime.envs.gym import is_environment
+
+        if is_environment(self._source):
+            return envs.make(self._source)
+        if not isinstance(self._source, VecEnv):
+            raise ValueError(
+                f"env_or_task={self._source!r}: must be the name of a task, a Gymnasium "
+                "environment, a constructor of one, or what gammaprime.make returns"
+            )
+        return self._source
+
+
+def _qualified_name(task: Any) -> str:
+    """Return the name of a function or class, or that of an object's class."""
+    described = task if isinstance(task, type) or callable(task) else type(task)
+    return str(described.__qualname__)
+
+
+def make_loop(config: RunConfig, env: VecEnv) -> Loop:
+    """Return the loop that an agent of this kind learns in."""
+    # Imported here: they import JAX, which evaluations do without.
+    from gammaprime.loops.loop import OnPolicyLoop
+    from gammaprime.loops.off_policy_loop import OffPolicyLoop
+
+    gamma_prime = config.evaluation.gamma_prime
+    assert gamma_prime is not None
+    if isinstance(config.agent, OffPolicy):
+        return OffPolicyLoop(config.agent, env, config.steps, config.seed, gamma_prime)
+    return OnPolicyLoop(config.agent, env, config.steps, config.seed, gamma_prime)
+
+
+class Upkeep(NamedTuple):
+    """What a run does beside its numbers."""
+
+    checkpoint_seconds: float
+    tensorboard: bool
 
 
 class Session:
-    """One process's share of a run: from its newest checkpoint to its end, or to a signal."""
+    """The part of a run that one process trains: from the newest checkpoint to the end."""
 
-    def __init__(self, setup: Setup, path: Path | None, upkeep: Upkeep) -> None:
-        self.setup, self.path, self.upkeep = setup, path, upkeep
-        self._words = None if path is None else LastWords(setup, path)
-        self.loop = make_loop(setup)
+    def __init__(
+        self, config: RunConfig, world: Environments, upkeep: Upkeep, held: lock.Lock | None
+    ) -> None:
+        self.config, self.world, self.upkeep = config, world, upkeep
+        self._lock, self.path = held, None if held is None else held.path
+        world.check()
+        self.loop = make_loop(config, world.env)
         self.segments: tuple[segments.Segment, ...] = ()
         self.recent = Recent()
-        self.lines = self._restore() if path is not None else Lines(None)
+        self.lines = Lines(None) if self.path is None else self._restore(self.path)
         self._board: Board | None = None
+        self._began: tuple[float, int] | None = None
         self._saved_at, self._saved_step = time.monotonic(), self.loop.steps
 
-    def _restore(self) -> Lines:
-        """The loop, and the metrics, as they were at the newest checkpoint."""
-        folder = self.path / folders.CHECKPOINTS
+    def _restore(self, path: Path) -> Lines:
+        """Restore the loop and the metrics from the newest checkpoint, if there is one."""
+        folder = path / directory.CHECKPOINTS
         saved = checkpoint.load(folder)
         if saved is None:
-            return Lines(self.path)
+            return Lines(path)
         try:
             self.loop.restore(saved.arrays)
             self.recent.restore(saved.arrays)
-            if isinstance(self.loop, OffPolicyLoop) and not self.loop.done:
+            if self.loop.replay is not None and not self.loop.done:
                 segments.restore(folder, saved.segments, self.loop.replay)
                 self.segments = saved.segments
         except ValueError as error:
             raise ValueError(
                 f"{folder}: {error}; if another version of gammaprime wrote it (manifest.json says "
-                "which), go on with that one, or begin anew in another folder"
+                "which), resume with that version, or start over in another folder"
             ) from error
-        lines = Lines.reopen(self.path, saved.metrics_bytes)
+        lines = Lines.reopen(path, saved.metrics_bytes)
         checkpoint.set_aside(folder, saved.step)
         return lines
 
-    def run(self, callbacks: Sequence[Callback]) -> TrainingRun:
-        """Train until all steps are done or a callback or a signal stops it."""
+    def run(self, callbacks: Sequence[Callback]) -> Run:
+        """Train until all steps are done, or until a callback or a signal stops the run."""
         stopped = False
         with Interrupts(active=self.path is not None) as interrupts:
             try:
                 while not (self.loop.done or stopped):
-                    update = self._advance(callbacks)
+                    update = self._advance()
                     stopped = not _tell(callbacks, update)
                     self._save(now=stopped or self.loop.done or interrupts.asked is not None)
                     if interrupts.asked is not None and not self.loop.done:
-                        raise Interrupted(interrupts.asked, self._words.stopped(self.loop.steps))
-            except OSError as error:
-                if self._words is None:
-                    raise
-                raise self._words.failed(error, self._saved_step) from error
+                        raise Interrupted(interrupts.asked, self._saved_message())
             finally:
                 self._close()
             return self._end()
 
-    def _advance(self, callbacks: Sequence[Callback]) -> Update:
+    def _advance(self) -> Update:
         started = time.monotonic()
         loop, before = self.loop, self.loop.steps
         try:
             progress = loop.advance()
+            row = training_row(progress, self.recent.add(progress.episodes))
+            if self.config.evaluation.is_due(before, loop.steps, loop.done):
+                row |= evaluation_row(self._evaluate())
         except BreakdownError as broken:
             raise self._keep(broken, before) from broken
-        row = training_row(progress, self.recent.add(progress.episodes))
-        if self.setup.is_due(before, loop.steps, loop.done):
-            row |= evaluation_row(self._evaluate(before))
-        for callback in callbacks:
-            callback.before_writing()
-        clock = self.lines.append(row, time.monotonic() - started)
-        if self.path is not None and self.upkeep.tensorboard:
-            self._board = self._board or Board(self.path, before)
-            self._board.write(row | clock, loop.steps)
+        with self._writing():
+            clock = self.lines.append(row, time.monotonic() - started)
+            if self.path is not None and self.upkeep.tensorboard:
+                self._board = self._board or Board(self.path, before)
+                self._board.write(row | clock, loop.steps)
+        self._report(row)
         return Update(loop.steps, loop.total_steps, row, clock)
 
-    def _evaluate(self, before: int) -> list[Episode]:
+    def _evaluate(self) -> list[Episode]:
         loop = self.loop
         try:
-            return self.setup.evaluate(loop.actor(), loop.steps)
-        except ValueError as error:
+            return self.world.evaluate(loop.actor(), self.config, loop.steps)
+        except (NotFiniteError, BreakdownError) as error:
             policy = {f"policy/{name}": x for name, x in self._policy().to_arrays().items()}
-            raise self._keep(BreakdownError(f"evaluation: {error}", policy), before) from error
+            raise BreakdownError(f"evaluation: {error}", policy) from error
+
+    def _report(self, row: Row) -> None:
+        """Tell other processes how far the run is, with the next heartbeat."""
+        if self._lock is None:
+            return
+        now, steps = time.monotonic(), self.loop.steps
+        # The first update compiles, and says nothing of the speed.
+        self._began = self._began or (now, steps)
+        then, from_step = self._began
+        told: dict[str, Any] = {"steps": steps, "total": self.loop.total_steps}
+        if now > then:
+            told["fps"] = (steps - from_step) / (now - then)
+        if RETURN in row:
+            told["return"] = row[RETURN]
+        self._lock.progress = told
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write to the folder, if the run is still this process's own."""
+        if self._lock is not None:
+            self._lock.check()
+        try:
+            yield
+        except OSError as error:
+            if self.path is None:
+                raise
+            step = self._saved_step
+            saved = f"the checkpoint at step {step}" if step else "the folder"
+            again = f"when this is repaired: {self._command()}"
+            raise OSError(f"{error}; {saved} is whole; {again}") from error
 
     def _save(self, now: bool) -> None:
-        """A checkpoint and the policy, when it is time."""
+        """Save a checkpoint and the policy, when it is time."""
         waited = time.monotonic() - self._saved_at
         if self.path is None or not (now or waited >= self.upkeep.checkpoint_seconds):
             return
-        self.lines.sync()
-        arrays = self.loop.snapshot() | self.recent.snapshot()
-        self._store_replay()
-        taken = checkpoint.Checkpoint(self.loop.steps, self.lines.num_bytes, arrays, self.segments)
-        checkpoint.save(self.path / folders.CHECKPOINTS, taken)
-        folders.write_policy(self.path, self._policy())
-        self._saved_at, self._saved_step = time.monotonic(), self.loop.steps
-
-    def _store_replay(self) -> None:
-        """What the replay has that is not on the disk yet; a run that is done needs none of it."""
-        if isinstance(self.loop, OffPolicyLoop):
-            folder = self.path / folders.CHECKPOINTS
-            done, replay = self.loop.done, self.loop.replay
-            self.segments = () if done else segments.extend(folder, self.segments, replay)
+        folder, loop = self.path / directory.CHECKPOINTS, self.loop
+        with self._writing():
+            self.lines.sync()
+            arrays = loop.snapshot() | self.recent.snapshot()
+            if loop.replay is not None:
+                # A run that is done does not need its replay buffer any more.
+                held = () if loop.done else segments.extend(folder, self.segments, loop.replay)
+                self.segments = held
+            state = (loop.steps, self.lines.num_bytes, arrays, self.segments)
+            checkpoint.save(folder, checkpoint.Checkpoint(*state))
+            directory.write_arrays(self.path / "policy.npz", self._policy().to_arrays())
+        self._saved_at, self._saved_step = time.monotonic(), loop.steps
 
     def _policy(self) -> Policy:
         space = self.loop.env.action
@@ -255,29 +506,52 @@ class Session:
             return Policy(self.loop.actor(), space.low, space.high)
         return Policy(self.loop.actor(), None, None, space.start)
 
-    def _end(self) -> TrainingRun:
+    def _end(self) -> Run:
+        policy = self._policy()
         if self.path is not None and self.loop.done:
-            # Killed between the last checkpoint and here, a run comes back to this line.
-            folders.write_policy(self.path, self._policy())
-            folders.finish(self.path, self.lines.seconds)
-            segments.drop(self.path / folders.CHECKPOINTS)
-        return TrainingRun(
-            self.path, self.loop.steps, self.loop.done, self._policy(), self.lines.rows
-        )
+            with self._writing():
+                # A run that was killed between its last checkpoint and here resumes at this line.
+                directory.write_arrays(self.path / "policy.npz", policy.to_arrays())
+                directory.finish_training(self.path, self.lines.seconds)
+                segments.drop(self.path / directory.CHECKPOINTS)
+        return Run(self.path, self.config, self.lines.rows, self.loop.done, policy)
 
     def _close(self) -> None:
         self.lines.close()
         if self._board is not None:
             self._board.close()
 
+    def _saved_message(self) -> str:
+        exact = self.world.env.exact_resume
+        return (
+            f"stopped and saved at step {self.loop.steps} of {self.config.steps}; "
+            f"go on with: {self._command()}"
+            f"{'' if exact else ' (in new episodes: those of this task cannot be saved)'}"
+        )
+
     def _keep(self, broken: BreakdownError, steps: int) -> BreakdownError:
-        if self._words is None:
+        """Store the arrays of a breakdown, and return it with where they are."""
+        if self.path is None:
             return broken
-        return self._words.broken(broken, steps, self._saved_step)
+        about = {"message": str(broken), "step": steps, "config": self.config.to_table()}
+        with self._writing():
+            folder = directory.write_breakdown(self.path, about, broken.arrays)
+        saved = f"step {self._saved_step}" if self._saved_step else "the start"
+        number = steps // self.config.agent.rollout_size + 1
+        message = (
+            f"{broken} (update {number}, after {steps} steps); its arrays are in {folder}; "
+            f"from {saved} it happens again with: {self._command()}"
+        )
+        return BreakdownError(message, broken.arrays)
+
+    def _command(self) -> str:
+        if isinstance(self.config.task, str):
+            return f"gammaprime resume {shlex.quote(str(self.path))}"
+        return f"train() with the same arguments, out={str(self.path)!r} among them"
 
 
 def _tell(callbacks: Sequence[Callback], update: Update) -> bool:
-    """Whether every callback, all of which are asked, wants the run to go on."""
+    """Call every callback, and return whether all want the run to go on."""
     if "eval/episodes" in update.row:
         for callback in callbacks:
             callback.on_evaluation(update)

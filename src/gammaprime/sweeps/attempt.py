@@ -13,8 +13,8 @@ from gammaprime.runs import lease
 from gammaprime.runs.files import to_json
 from gammaprime.runs.folders import CHECKPOINTS, BusyError
 from gammaprime.runs.interrupts import Interrupted
+from gammaprime.runs.old_training import Callback, TrainingRun, Update, train
 from gammaprime.runs.options import Protocol, Upkeep, agent_from, from_table
-from gammaprime.runs.training import Callback, TrainingRun, Update, train
 from gammaprime.sweeps.worker import BROKEN, DONE, FAILED, HELD, LOST, Order
 
 RETURN = "rollout/ep_rew_mean"

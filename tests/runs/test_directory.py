@@ -1,4 +1,4 @@
-"""The store: a run is whole or not there, belongs to one configuration, and is never unpickled."""
+"""Folders of runs: whole or not there, of one configuration, never unpickled."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gammaprime.runs import store
+from gammaprime.runs import directory, provenance
 
 CONFIG = {"kind": "toy", "settings": {"seed": 3, "levels": (0.0, 0.5)}}
 OTHER = {"kind": "toy", "settings": {"seed": 4, "levels": (0.0, 0.5)}}
@@ -15,17 +15,18 @@ DATA = {"x": np.arange(6.0).reshape(2, 3), "k": np.array([1, 2])}
 
 @pytest.fixture
 def path(tmp_path):
-    return store.run_path(tmp_path, "name", CONFIG)
+    return tmp_path / directory.folder_name("name", CONFIG)
 
 
 def complete(path, config=CONFIG, data=DATA):
-    store.begin(path, config, store.manifest(["gammaprime", "run"], config))
-    store.finish(path, data, seconds=1.5)
+    manifest = provenance.manifest(config["settings"]["seed"], ["gammaprime", "run"])
+    directory.begin(path, config, manifest)
+    directory.finish(path, data, seconds=1.5)
 
 
 def test_read__gives_back_what_was_stored(path):
     complete(path)
-    run = store.read(path, CONFIG)
+    run = directory.read(path, CONFIG)
     assert run.data.keys() == DATA.keys()
     for key, value in DATA.items():
         np.testing.assert_array_equal(run.data[key], value)
@@ -36,10 +37,10 @@ def test_read__gives_back_what_was_stored(path):
     assert {"python", "numpy", "scipy", "gammaprime", "cpu"} <= run.manifest.keys()
 
 
-def test_run_path__is_the_same_for_the_same_settings_only(tmp_path, path):
+def test_folder_name__is_the_same_for_the_same_settings_only(path):
     reordered = {"settings": dict(reversed(CONFIG["settings"].items())), "kind": "toy"}
-    assert store.run_path(tmp_path, "name", reordered) == path
-    assert store.run_path(tmp_path, "name", OTHER) != path
+    assert directory.folder_name("name", reordered) == path.name
+    assert directory.folder_name("name", OTHER) != path.name
     assert path.name.startswith("name-")
 
 
@@ -64,11 +65,11 @@ def test_crash_while_writing__leaves_no_done_and_the_next_run_works(path, monkey
         with pytest.raises(KeyboardInterrupt):
             complete(path)
     assert not (path / last_file).exists()
-    assert not store.is_done(path, CONFIG)
+    assert not directory.is_done(path, CONFIG)
     with pytest.raises(FileNotFoundError, match="was not finished"):
-        store.read(path, CONFIG)
+        directory.read(path, CONFIG)
     complete(path)
-    assert store.is_done(path, CONFIG)
+    assert directory.is_done(path, CONFIG)
     assert {file.name for file in path.iterdir()} == {
         *("config.json", "manifest.json", "data.npz", "done")
     }
@@ -76,24 +77,26 @@ def test_crash_while_writing__leaves_no_done_and_the_next_run_works(path, monkey
 
 def test_begin__takes_back_done_before_anything_else(path, monkeypatch):
     complete(path)
-    monkeypatch.setattr(store, "_write", lambda *_: pytest.fail("stop here"))
+    monkeypatch.setattr(directory, "write_whole", lambda *_: pytest.fail("stop here"))
     with pytest.raises(pytest.fail.Exception):
-        store.begin(path, CONFIG, {})
-    assert not store.is_done(path, CONFIG)
+        directory.begin(path, CONFIG, {})
+    assert not directory.is_done(path, CONFIG)
 
 
-@pytest.mark.parametrize("use", [store.is_done, store.read, lambda p, c: store.begin(p, c, {})])
+@pytest.mark.parametrize(
+    "use", [directory.is_done, directory.read, lambda p, c: directory.begin(p, c, {})]
+)
 def test_folder_of_another_configuration__is_refused(path, use):
     complete(path)
     with pytest.raises(ValueError, match="belongs to another configuration"):
         use(path, OTHER)
-    assert store.is_done(path, CONFIG)
+    assert directory.is_done(path, CONFIG)
 
 
 def test_folder_that_is_no_run__is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match="is not a run directory"):
-        store.begin(tmp_path, CONFIG, {})
+        directory.begin(tmp_path, CONFIG, {})
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -103,13 +106,13 @@ def test_one_flipped_bit__is_noticed(path):
     packed[len(packed) // 2] ^= 1
     (path / "data.npz").write_bytes(packed)
     with pytest.raises(ValueError, match=r"data\.npz: damaged"):
-        store.read(path, CONFIG)
+        directory.read(path, CONFIG)
 
 
 def test_pickled_arrays__are_not_read(path):
     complete(path, data={"x": np.array([{}], dtype=object)})
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        store.read(path, CONFIG)
+        directory.read(path, CONFIG)
 
 
 @pytest.mark.parametrize(("text", "message"), [("{", "not valid JSON"), ("[]", "a JSON object")])
@@ -117,7 +120,7 @@ def test_config_that_cannot_be_read__is_named(path, text, message):
     complete(path)
     (path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=rf"config\.json: .*{message}"):
-        store.read(path, CONFIG)
+        directory.read(path, CONFIG)
 
 
 def test_done__holds_the_seconds(path):
@@ -132,15 +135,26 @@ def test_run_of_another_format__is_refused(path, number):
     (path / "done").write_text(json.dumps(done | {"format": number}))
     told = f"is in format {number!r}, this version of gammaprime reads format 1"
     with pytest.raises(ValueError, match=told):
-        store.is_done(path, CONFIG)
+        directory.is_done(path, CONFIG)
     with pytest.raises(ValueError, match=told):
-        store.read(path, CONFIG)
+        directory.read(path, CONFIG)
 
 
 def test_done_without_a_format__is_of_the_first(path):
     complete(path)
     done = json.loads((path / "done").read_text())
     assert "format" not in done
-    assert store.is_done(path, CONFIG)
+    assert directory.is_done(path, CONFIG)
     (path / "done").write_text(json.dumps(done | {"format": 1}))
-    assert store.read(path, CONFIG).data
+    assert directory.read(path, CONFIG).data
+
+
+def test_manifest__has_the_command_of_gammaprime_and_of_no_other_program(monkeypatch):
+    for program, command in (
+        ("/usr/bin/gammaprime", ["gammaprime", "train", "ppo"]),
+        ("/usr/bin/pytest", []),
+        ("script.py", []),
+    ):
+        monkeypatch.setattr("sys.argv", [program, "train", "ppo"])
+        assert provenance.manifest(0)["command"] == command
+    assert provenance.manifest(0, ["gammaprime", "x"])["command"] == ["gammaprime", "x"]

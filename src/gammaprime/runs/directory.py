@@ -1,0 +1,207 @@
+"""The folder of a run: files that are whole or missing, whose folder it is, what it holds.
+
+    config.json       what decides the numbers; its hash is part of the folder's name
+    manifest.json     where they come from: versions, processor, command, seed
+    data.npz          the numbers of a computed experiment
+    metrics.jsonl, wall_clock.jsonl, tensorboard/, checkpoints/, policy.npz, breakdown/
+                      those of a training run (`gammaprime.runs.training`)
+    done              written last: the hash of the numbers, and the seconds they took
+
+Each file is written under a temporary name, synced and renamed, so a file that exists is whole,
+and a run without ``done`` is not finished.  Nothing is unpickled on reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = 1
+"""Of the files of a run; a ``done`` without a format is of the first."""
+CHECKPOINTS = "checkpoints"
+BREAKDOWN = "breakdown"
+METRICS = "metrics.jsonl"
+
+Table = Mapping[str, Any]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class FormatError(ValueError):
+    """A run that another version has written, in a format that this one does not read."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write all of a file or nothing, whenever the machine stops or the disk is full."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the names in a folder as durable as the files."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of a process that was killed while it wrote."""
+    for stale in path.glob(".*.tmp"):
+        stale.unlink(missing_ok=True)
+
+
+def to_json(value: Table, indent: int | None = 2) -> bytes:
+    """Return the JSON of a table, the same for equal tables; NaN and infinity are refused."""
+    text = json.dumps(value, sort_keys=True, indent=indent, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def from_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; errors name the file."""
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: must be a JSON object")
+    return value
+
+
+def folder_name(name: str, config: Table) -> str:
+    """Return a name with the hash of a configuration: equal settings find the same folder."""
+    digest = hashlib.sha256(to_json(config, indent=None)).hexdigest()
+    return f"{name}-{digest[:12]}"
+
+
+def is_done(path: Path, config: Table) -> bool:
+    """Return whether a folder holds the finished run; other settings or formats are refused."""
+    check_owner(path, config)
+    if not (path / "done").is_file():
+        return False
+    found = from_json(path / "done").get("format", 1)
+    if found != FORMAT:
+        raise FormatError(
+            f"{path}: is in format {found!r}, this version of gammaprime reads format {FORMAT}; "
+            "use the version in its manifest.json, or choose another folder with --out"
+        )
+    return True
+
+
+def check_owner(path: Path, config: Table) -> None:
+    """Refuse a folder of another configuration, and one that is not the folder of a run."""
+    file = path / "config.json"
+    if file.is_file():
+        if from_json(file) != json.loads(to_json(config)):
+            raise ValueError(f"{path}: belongs to another configuration (see its config.json)")
+    elif path.exists() and (not path.is_dir() or any(path.glob("[!.]*"))):
+        raise ValueError(f"{path}: is not a run directory (it has no config.json)")
+
+
+def begin(path: Path, config: Table, manifest: Table) -> None:
+    """Claim a folder, and clear what an interrupted run, or one to be repeated, left there."""
+    check_owner(path, config)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "done").unlink(missing_ok=True)
+    (path / "data.npz").unlink(missing_ok=True)
+    remove_leftovers(path)
+    write_whole(path / "config.json", to_json(config))
+    write_whole(path / "manifest.json", to_json(manifest))
+
+
+def begin_or_resume(path: Path, config: Table, manifest: Table) -> None:
+    """Claim a folder, or go on in it; warn where versions or the machine have changed."""
+    if not (path / "config.json").is_file():
+        begin(path, config, manifest)
+        return
+    check_owner(path, config)
+    remove_leftovers(path)
+    file = path / "manifest.json"
+    if not file.is_file():
+        write_whole(file, to_json(manifest))
+        return
+    began = from_json(file)
+    for name in ("cpu", "mujoco_build", "versions"):
+        if began.get(name) != manifest.get(name):
+            warnings.warn(
+                f"{path}: began with {name} {began.get(name)}, goes on with {manifest.get(name)}: "
+                "from here on its numbers may differ from those of an uninterrupted run",
+                stacklevel=3,
+            )
+
+
+def finish(path: Path, data: Arrays, seconds: float) -> None:
+    """Store the numbers of a computed experiment, and then mark it as done."""
+    packed = _packed(data, np.savez_compressed)
+    write_whole(path / "data.npz", packed)
+    digest = hashlib.sha256(packed).hexdigest()
+    write_whole(path / "done", to_json({"sha256": digest, "seconds": round(seconds, 3)}))
+
+
+def finish_training(path: Path, seconds: float) -> None:
+    """Mark a training run as done, with the hash of its metrics."""
+    digest = hashlib.sha256((path / METRICS).read_bytes()).hexdigest()
+    told = {"format": FORMAT, "metrics_sha256": digest, "seconds": round(seconds, 3)}
+    write_whole(path / "done", to_json(told))
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A finished computed experiment, as it was stored."""
+
+    path: Path
+    config: Table
+    manifest: Table
+    data: Arrays
+
+
+def read(path: Path, config: Table) -> Computed:
+    """Return a finished computed experiment, its data checked against the hash in ``done``."""
+    if not is_done(path, config):
+        state = "was not finished" if path.exists() else "does not exist"
+        raise FileNotFoundError(f"{path}: this run {state}")
+    packed = (path / "data.npz").read_bytes()
+    if hashlib.sha256(packed).hexdigest() != from_json(path / "done").get("sha256"):
+        raise ValueError(f"{path / 'data.npz'}: damaged, its hash is not the one in 'done'")
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        data = dict(arrays)
+    return Computed(path, from_json(path / "config.json"), from_json(path / "manifest.json"), data)
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write named arrays as an .npz file."""
+    write_whole(path, _packed(arrays, np.savez))
+
+
+def _packed(arrays: Arrays, pack: Any) -> bytes:
+    buffer = io.BytesIO()
+    pack(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def write_breakdown(path: Path, about: Table, arrays: Arrays) -> Path:
+    """Store the arrays on which a run broke down, and return their folder."""
+    folder = path / BREAKDOWN
+    folder.mkdir(exist_ok=True)
+    write_arrays(folder / "arrays.npz", arrays)
+    write_whole(folder / "about.json", to_json(about))
+    return folder

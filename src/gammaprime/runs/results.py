@@ -1,0 +1,98 @@
+"""What the runs of a sweep have stored, as arrays: all that figures read of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gammaprime.runs.directory import METRICS, from_json, is_done
+from gammaprime.runs.metrics import STEPS, parse_rows
+from gammaprime.typing import FloatArray
+
+if TYPE_CHECKING:
+    from gammaprime.runs.config import RunConfig
+
+EVALUATION = (
+    STEPS,
+    "eval/mean_reward",
+    "eval/mean_reward_gamma",
+    "eval/mean_reward_gamma_prime",
+)
+
+
+class Result(NamedTuple):
+    """One run of a sweep, as far as it got."""
+
+    variant: str
+    task: str
+    seed: int
+    path: Path
+    steps: int
+    """Steps that were asked for."""
+    reached: int
+    """Steps so far, 0 before the start; a finished run may lack a part of a rollout."""
+    done: bool
+    gamma_prime: float
+    """γ' of its reported returns."""
+    episodes: FloatArray
+    """(E, 5) ended_at, length, return, J_γ, J_γ' of the training episodes, as they ended."""
+    evaluations: FloatArray
+    """(M, 4) step, and the means of an evaluation: return, J_γ, J_γ'."""
+    manifest: dict[str, Any]
+    """Versions, processor, command; empty before the start."""
+    config: dict[str, Any]
+    """The content of config.json."""
+
+
+class _Stored(NamedTuple):
+    reached: int
+    done: bool
+    episodes: FloatArray
+    evaluations: FloatArray
+    manifest: dict[str, Any]
+
+
+def read_results(runs: Iterable[tuple[str, RunConfig]], root: Path) -> list[Result]:
+    """Return the results in a folder of runs, given as (variant, configuration), in their order."""
+    stored: dict[Path, _Stored] = {}
+    results = []
+    for variant, asked in runs:
+        config = asked.resolve()
+        table, path = config.to_table(), root / config.folder
+        if path not in stored:
+            stored[path] = _read(path, table)
+        found = stored[path]
+        about = (variant, str(config.task), config.seed, path, config.steps)
+        gamma_prime = table["settings"]["protocol"]["eval_gamma_prime"]
+        progress = (found.reached, found.done, gamma_prime)
+        numbers = (found.episodes, found.evaluations)
+        results.append(Result(*about, *progress, *numbers, found.manifest, table))
+    return results
+
+
+def _read(path: Path, table: dict[str, Any]) -> _Stored:
+    done = is_done(path, table)
+    file, manifest = path / METRICS, path / "manifest.json"
+    content = file.read_bytes() if file.is_file() else b""
+    if done and hashlib.sha256(content).hexdigest() != _promised(path):
+        raise ValueError(f"{file}: damaged, its hash is not the one in 'done'")
+    rows = parse_rows(content)
+    return _Stored(
+        rows[-1][STEPS] if rows else 0,
+        done,
+        _array([episode for row in rows for episode in row["episodes"]], 5),
+        _array([[row[k] for k in EVALUATION] for row in rows if EVALUATION[1] in row], 4),
+        from_json(manifest) if manifest.is_file() else {},
+    )
+
+
+def _promised(path: Path) -> Any:
+    return from_json(path / "done").get("metrics_sha256")
+
+
+def _array(rows: Sequence[Sequence[float]], columns: int) -> FloatArray:
+    return np.array(rows, np.float64).reshape(-1, columns)

@@ -1,0 +1,98 @@
+"""A training run: its folder and what is in it, or what `train` made of it in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gammaprime.networks import Policy
+from gammaprime.runs.directory import METRICS, from_json
+from gammaprime.runs.metrics import STEPS, Metrics, Row, read_rows
+
+if TYPE_CHECKING:
+    from gammaprime.runs.config import RunConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A training run, finished or not."""
+
+    path: Path | None
+    """Its folder; None for a run that was kept in memory."""
+    config: RunConfig
+    """What decides its numbers."""
+    rows: list[Row]
+    """The lines of metrics.jsonl."""
+    done: bool
+    """False if it was stopped before its last step."""
+    trained: Policy | None = None
+    """The policy in memory; None to read it from the folder."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> Run:
+        """Return the run in a folder."""
+        folder = Path(path)
+        rows, done = read_rows(folder / METRICS), (folder / "done").is_file()
+        config = read_config(folder)
+        if done and not rows:
+            raise ValueError(f"{folder / METRICS}: is empty, though this run is done")
+        return cls(folder, config, rows, done)
+
+    @property
+    def steps(self) -> int:
+        """Environment steps so far."""
+        return int(self.rows[-1][STEPS]) if self.rows else 0
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The newest policy."""
+        if self.trained is not None:
+            return self.trained
+        if self.path is None:
+            raise ValueError("this run has neither a policy nor a folder")
+        return Policy.load(self.path)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Its metrics as columns."""
+        return Metrics(self.rows)
+
+
+def read_config(path: Path) -> RunConfig:
+    """Return the configuration of the training run in a folder."""
+    from gammaprime.runs.config import RunConfig
+
+    file = path / "config.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{path}: is not a run directory (it has no config.json)")
+    try:
+        return RunConfig.from_table(from_json(file))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def load_policy(run: Run | str | Path) -> Policy:
+    """Return the newest policy of a run, to be called with observations; NumPy is enough.
+
+    Example:
+        >>> policy = load_policy("results/runs/ppo-Hopper-v4-s0-0a316337f9b6")  # doctest: +SKIP
+        >>> action = policy(obs)  # doctest: +SKIP
+    """
+    return run.policy if isinstance(run, Run) else Policy.load(run)
+
+
+def read_metrics(run: Run | str | Path) -> Metrics:
+    """Return the metrics of a run, finished or not, as NumPy arrays by name.
+
+    Example:
+        >>> metrics = read_metrics("results/runs/ppo-Hopper-v4-s0-0a316337f9b6")  # doctest: +SKIP
+        >>> metrics["time/total_timesteps"], metrics["rollout/ep_rew_mean"]  # doctest: +SKIP
+    """
+    if isinstance(run, Run):
+        return run.metrics
+    file = Path(run) / METRICS
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: no metrics here")
+    return Metrics(read_rows(file))
