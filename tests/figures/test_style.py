@@ -49,7 +49,7 @@ def test_looks__of_a_task_are_dashed_on_pybullet():
 
 @pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (6, (2, 3))])
 def test_sheet__is_as_wide_as_the_text_and_two_by_three_for_six_tasks(count, shape):
-    with style.style(style.PRINTED):
+    with style.context(style.PRINTED):
         figure, axes = style.sheet(count, "Title")
     assert len(axes) == len(figure.axes) == count
     assert axes[0].get_gridspec().get_geometry() == shape

@@ -126,7 +126,7 @@ def test_ablation__divides_by_the_mean_of_the_baseline_on_the_task(ablated, tmp_
     average = stored["η", "η = 0.02", "average"]
     assert float(average["mean"]) == pytest.approx(151 / 101)
     assert average["seeds"] == "6"
-    low, high = float(average["low"]), float(average["high"])
+    low, high = float(average["interval_low"]), float(average["interval_high"])
     assert 150 / 101 <= low < 151 / 101 < high <= 152 / 101
 
 
@@ -145,10 +145,13 @@ def test_ablation__leaves_out_tasks_without_a_positive_baseline_and_says_so(abla
     assert "Left out, because PPO has no positive mean there: Swimmer-v4." in texts(figure)
 
 
+def averages(found, label):
+    return [p for p in found if (p.label, p.task) == (label, ablations.AVERAGE)]
+
+
 def test_ablation__by_interquartile_mean_pools_tasks_and_seeds(ablated):
-    found = ablations.scores(ablated[1], options.read(ablated[0]))[0]
-    pooled = ablations.average(found.seeds[1], options.read(ablated[0], "iqm"))
-    assert pooled.value == pytest.approx(151 / 101)
+    found = ablations.points(ablated[1], options.read(ablated[0], "iqm"))
+    assert averages(found, "η")[1].interval.value == pytest.approx(151 / 101)
 
 
 def skewed(planned):
@@ -161,18 +164,15 @@ def test_ablation__stores_each_centre_under_its_own_name(tmp_path, band):
     sweep = fake_runs.load(fake_runs.ABLATION)
     fake_runs.write(sweep, tmp_path, skewed)
     shown = options.read(sweep, band)
-    found = ablations.scores(read_records(sweep, tmp_path), shown)
-    stored = [
-        dict(zip(ablations.COLUMNS, row, strict=True)) for row in ablations.rows(found, shown)
-    ]
-    (row,) = [r for r in stored if (r["variant"], r["task"]) == ("η = 0.02", "average")]
+    point = averages(ablations.points(read_records(sweep, tmp_path), shown), "η")[1]
     seeds = np.array([150.0, 151.0, 752.0]) / 101  # the same on both tasks
-    assert row["mean"] == row["median"] == pytest.approx(seeds.mean())
+    assert point.mean == point.median == pytest.approx(seeds.mean())
     middle = np.mean([seeds[0], seeds[1], seeds[1], seeds[2]])  # of six, one is cut at each end
-    assert row["interquartile_mean"] == pytest.approx(middle)
-    assert row["interval_of"] == {"median_std": "mean", "iqm": "interquartile_mean"}[band]
-    centre = ablations.average([seeds, seeds], shown)
-    assert [row["low"], row["high"]] == pytest.approx([centre.low, centre.high])
+    assert point.interquartile_mean == pytest.approx(middle)
+    assert point.interval_of == {"median_std": "mean", "iqm": "interquartile_mean"}[band]
+    centre = {"median_std": seeds.mean(), "iqm": middle}[band]
+    assert point.interval.value == pytest.approx(centre)
+    assert point.interval.low < centre < point.interval.high
 
 
 def test_ablation__averages_over_the_tasks_that_all_points_have_and_says_so(tmp_path):
@@ -186,13 +186,12 @@ def test_ablation__averages_over_the_tasks_that_all_points_have_and_says_so(tmp_
     missing = ("η = 0.02", "Walker2d-v4")
     fake_runs.write(sweep, tmp_path, easier, lambda p: 1.0 * ((p.variant, p.task) != missing))
     records, shown = read_records(sweep, tmp_path), options.read(sweep)
-    by_eta, by_order = ablations.scores(records, shown)
-    assert by_eta.shared == ("Hopper-v4", "Swimmer-v4")
-    assert by_order.shared == sweep.tasks
-    stored = [dict(zip(ablations.COLUMNS, r, strict=True)) for r in ablations.rows([by_eta], shown)]
-    averages = [row for row in stored if row["task"] == "average"]
-    assert [row["seeds"] for row in averages] == [6, 6]
-    assert [row["mean"] for row in averages] == pytest.approx([1.0, (2.5 + 1.5) / 2])
+    found = ablations.points(records, shown)
+    by_eta, by_order = averages(found, "η"), averages(found, "K")
+    assert [point.over for point in by_eta] == [("Hopper-v4", "Swimmer-v4")] * 2
+    assert [point.over for point in by_order] == [sweep.tasks] * 2
+    assert [point.seeds for point in by_eta] == [6, 6]
+    assert [point.mean for point in by_eta] == pytest.approx([1.0, (2.5 + 1.5) / 2])
     figure = ablations.plot(shown, records)
     (line,) = [line for line in figure.axes[1].lines if line.get_label() == "mean"]
     np.testing.assert_allclose(line.get_ydata(), [1.0, 2.0])
@@ -205,11 +204,11 @@ def test_ablation__point_that_has_not_begun_takes_no_task_from_the_others(tmp_pa
     sweep = fake_runs.load(fake_runs.ABLATION)
     fake_runs.write(sweep, tmp_path, level, lambda planned: 1.0 * (planned.variant != "K = ∞"))
     shown = options.read(sweep)
-    by_order = ablations.scores(read_records(sweep, tmp_path), shown)[1]
-    assert by_order.shared == ("Hopper-v4", "Walker2d-v4")
-    begun, waiting = (ablations.average(seeds, shown).value for seeds in by_order.of_shared())
-    assert begun == pytest.approx(1.0)
-    assert np.isnan(waiting)
+    begun, waiting = averages(ablations.points(read_records(sweep, tmp_path), shown), "K")
+    assert begun.over == ("Hopper-v4", "Walker2d-v4")
+    assert begun.mean == pytest.approx(1.0)
+    assert waiting.over == ()
+    assert np.isnan(waiting.mean)
 
 
 def markdown(shown, results, folder):

@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gammaprime.figures import statistics, summaries
+from gammaprime.figures import statistics, style, summaries
 from gammaprime.figures.options import FigureOptions, Panel
-from gammaprime.figures.style import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    PRINTED,
-    TASKS,
-    Axes,
-    Figure,
-    footnote,
-    head,
-    looks,
-    save,
-    sheet,
-    style,
-    write_csv,
-)
+from gammaprime.figures.statistics import UNKNOWN, Interval
+from gammaprime.figures.style import BLACK, BLUE, ORANGE, Axes, Figure
+from gammaprime.figures.tables import write_rows
 from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
     from gammaprime.sweeps.records import Record as Result
 
+AVERAGE = "average"
 CENTRES = {
     "median_std": ("mean", statistics.mean_interval),
     "iqm": ("interquartile mean", statistics.pooled_iqm_interval),
 }
-COLUMNS = (
-    *("label", "value", "variant", "task", "seeds"),
-    *("mean", "median", "interquartile_mean", "interval_of", "low", "high"),
-)
 
 
-class Scores(NamedTuple):
-    """Normalised final returns along one axis."""
+class Point(NamedTuple):
+    """Normalised final returns of a variant on a task, or on average over tasks."""
 
-    panel: Panel
-    tasks: tuple[str, ...]
-    """Tasks on which the variant to normalise by has a positive mean."""
-    seeds: list[list[FloatArray]]
-    """Scores of the seeds for each value, for each task."""
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Tasks of all points that have begun: averages over different tasks do not compare."""
-        begun = [own for own in self.seeds if any(len(seeds) for seeds in own)]
-        there = [all(len(own[i]) for own in begun) for i in range(len(self.tasks))]
-        return tuple(task for task, all_there in zip(self.tasks, there, strict=True) if all_there)
-
-    def of_shared(self) -> list[list[FloatArray]]:
-        """Scores for each value, for each task that is averaged over."""
-        places = [self.tasks.index(task) for task in self.shared]
-        return [[own[i] for i in places if len(own[i])] for own in self.seeds]
+    label: str
+    value: float
+    variant: str
+    task: str
+    over: tuple[str, ...]
+    """Tasks that are averaged: those that all points of the axis have."""
+    seeds: int
+    mean: float
+    """Mean over tasks of the means over seeds."""
+    median: float
+    """Median over seeds; of an average, the median over tasks of the means over seeds."""
+    interquartile_mean: float
+    interval_of: str
+    """Centre that the interval of an average is of."""
+    interval: Interval
 
 
 def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
@@ -69,131 +51,137 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
 
     Paper: fig:ablation, x:normalised-score.
     """
-    found = scores(results, options)
+    file = folder / f"{options.name}.csv"
     return [
-        *save(plot(options, results), folder, options.name, PRINTED),
-        write_csv(folder / f"{options.name}.csv", COLUMNS, rows(found, options)),
+        *style.save(plot(options, results), folder, options.name, style.PRINTED),
+        write_rows(file, Point, points(results, options)),
     ]
 
 
-def scores(results: Sequence[Result], options: FigureOptions) -> list[Scores]:
-    """Divide the final returns of each panel by the mean of ``normalise_by`` on the same task."""
+def points(results: Sequence[Result], options: FigureOptions) -> list[Point]:
+    """Points of all axes: final returns over the mean of ``normalise_by`` on the same task.
+
+    Tasks on which that mean is not positive are left out.
+    """
     returns = summaries.finals(results, options)
-    tasks = summaries.tasks_of(results)
-    none = np.empty(0)
-    unit = {task: returns.get((options.normalise_by, task), none) for task in tasks}
-    usable = tuple(task for task in tasks if unit[task].size and unit[task].mean() > 0)
-
-    def normalised(variant: str) -> list[FloatArray]:
-        return [
-            statistics.normalise(returns.get((variant, task), none), unit[task]) for task in usable
-        ]
-
-    return [
-        Scores(panel, usable, [normalised(variant) for variant in panel.variants])
-        for panel in options.panels
-    ]
-
-
-def rows(found: Sequence[Scores], options: FigureOptions) -> Iterator[tuple[Any, ...]]:
-    """Rows of COLUMNS for each point of each line, and for each average with its interval."""
-    interval_of = CENTRES[options.band][0].replace(" ", "_")
-    for scored in found:
-        panel = scored.panel
-        points = zip(panel.values, panel.variants, scored.seeds, scored.of_shared(), strict=True)
-        for value, variant, by_task, shared in points:
-            point = (panel.label, value, variant)
-            for task, own in zip(scored.tasks, by_task, strict=True):
-                middle = float(np.median(own)) if own.size else np.nan
-                centre = _centres([own] if own.size else [], middle)
-                yield (*point, task, *centre, "", np.nan, np.nan)
-            low, _, high = average(shared, options)
-            centre = _centres(shared, median(shared))
-            yield (*point, "average", *centre, interval_of, low, high)
+    units = {
+        task: returns.get((options.normalise_by, task), np.empty(0))
+        for task in summaries.tasks_of(results)
+    }
+    units = {task: unit for task, unit in units.items() if unit.size and unit.mean() > 0}
+    found = []
+    for panel in options.panels:
+        scores = {
+            variant: {
+                task: statistics.normalise(returns[variant, task], unit)
+                for task, unit in units.items()
+                if returns.get((variant, task), np.empty(0)).size
+            }
+            for variant in panel.variants
+        }
+        # Averages over different tasks do not compare.
+        begun = [own for own in scores.values() if own]
+        shared = [task for task in units if all(task in own for own in begun)]
+        places = [*((task, [task]) for task in units), (AVERAGE, shared)]
+        for value, variant in zip(panel.values, panel.variants, strict=True):
+            own, about = scores[variant], (panel.label, value, variant)
+            for place, tasks in places:
+                seeds = {task: own[task] for task in tasks if task in own}
+                found.append(_point(about, place, seeds, options))
+    return found
 
 
-def _centres(seeds: Sequence[FloatArray], middle: float) -> tuple[int, float, float, float]:
-    """Number of seeds, mean over tasks of their means, the given median, interquartile mean."""
-    if not seeds:
-        return 0, np.nan, np.nan, np.nan
-    pooled = np.concatenate(seeds)
-    mean = float(np.mean([own.mean() for own in seeds]))
-    return pooled.size, mean, middle, float(statistics.interquartile_mean(pooled))
-
-
-def average(seeds: Sequence[FloatArray], options: FigureOptions) -> statistics.Interval:
-    """Average over tasks with its interval; NaN for no tasks."""
-    return CENTRES[options.band][1](seeds) if seeds else statistics.UNKNOWN
-
-
-def median(seeds: Sequence[FloatArray]) -> float:
-    """Median over tasks of the means over seeds; NaN for no tasks."""
-    return float(np.median([own.mean() for own in seeds])) if seeds else np.nan
+def _point(
+    about: tuple[str, float, str], task: str, seeds: dict[str, FloatArray], options: FigureOptions
+) -> Point:
+    strata = list(seeds.values())
+    centre, interval = CENTRES[options.band]
+    over = tuple(seeds) if task == AVERAGE else ()
+    name = centre.replace(" ", "_") if task == AVERAGE else ""
+    if not strata:
+        return Point(*about, task, over, 0, np.nan, np.nan, np.nan, name, UNKNOWN)
+    means = [own.mean() for own in strata]
+    pooled = np.concatenate(strata)
+    return Point(
+        *about,
+        task,
+        over,
+        pooled.size,
+        float(np.mean(means)),
+        float(np.median(means if task == AVERAGE else pooled)),
+        float(statistics.interquartile_mean(pooled)),
+        name,
+        interval(strata) if task == AVERAGE else UNKNOWN,
+    )
 
 
 def plot(options: FigureOptions, results: Sequence[Result]) -> Figure:
     """Draw two panels for each axis: all tasks, and their average."""
-    found = scores(results, options)
+    found = points(results, options)
     parts = panels(found, options)
-    with style(PRINTED):
-        figure, axes = sheet(len(parts), options.title, most=2)
+    with style.context(style.PRINTED):
+        figure, axes = style.sheet(len(parts), options.title, most=2)
         for letter, (title, draw_panel), panel in zip("abcdefgh", parts, axes, strict=False):
             draw_panel(panel)
             panel.set_title(f"({letter}) {title}")
-        head(figure, axes[0])
+        style.head(figure, axes[0])
         notes = summaries.notes(options, results)
-        footnote(figure, " ".join([*notes, describe(options, results, found)]))
+        style.footnote(figure, " ".join([*notes, describe(options, results, found)]))
         return figure
 
 
 def panels(
-    found: Sequence[Scores], options: FigureOptions
+    found: Sequence[Point], options: FigureOptions
 ) -> list[tuple[str, Callable[[Axes], None]]]:
     """Title and drawing function of each panel: all tasks and their average, for each axis."""
     parts: list[tuple[str, Callable[[Axes], None]]] = []
-    for own in found:
-        parts.append((f"{own.panel.label}, each task", partial(_draw_tasks, own=own)))
-        together = partial(_draw_average, own=own, options=options)
-        parts.append((f"{own.panel.label}, average", together))
+    for panel in options.panels:
+        own = [point for point in found if point.label == panel.label]
+        parts.append((f"{panel.label}, each task", partial(_draw_tasks, panel=panel, own=own)))
+        average = partial(_draw_average, panel=panel, own=own, options=options)
+        parts.append((f"{panel.label}, average", average))
     return parts
 
 
-def _draw_tasks(axes: Axes, own: Scores) -> None:
+def tasks_of(found: Sequence[Point]) -> list[str]:
+    """Tasks that are drawn."""
+    return list(dict.fromkeys(point.task for point in found if point.task != AVERAGE))
+
+
+def _draw_tasks(axes: Axes, panel: Panel, own: Sequence[Point]) -> None:
     """Draw the mean over seeds of each task."""
-    for i, (task, look) in enumerate(looks(own.tasks, TASKS).items()):
-        means = [seeds[i].mean() if seeds[i].size else np.nan for seeds in own.seeds]
+    for task, look in style.looks(tasks_of(own), style.TASKS).items():
+        means = [point.mean for point in own if point.task == task]
         line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle}
         axes.plot(means, marker="o", markersize=3, label=task, **line)
-    _set_axis(axes, own)
+    _set_axis(axes, panel)
 
 
-def _draw_average(axes: Axes, own: Scores, options: FigureOptions) -> None:
+def _draw_average(axes: Axes, panel: Panel, own: Sequence[Point], options: FigureOptions) -> None:
     """Draw the average with its interval, and the median over tasks."""
-    shared = own.of_shared()
-    three = np.array([average(seeds, options) for seeds in shared]).T
-    places = np.arange(len(own.panel.values))
-    axes.fill_between(places, three[0], three[2], color=BLUE, alpha=0.16, linewidth=0)
-    centre, _ = CENTRES[options.band]
-    axes.plot(places, three[1], color=BLUE, marker="o", markersize=3, label=centre)
-    medians = [median(seeds) for seeds in shared]
+    averages = [point for point in own if point.task == AVERAGE]
+    low, centre, high = np.array([point.interval for point in averages]).T
+    places = np.arange(len(averages))
+    axes.fill_between(places, low, high, color=BLUE, alpha=0.16, linewidth=0)
+    name, _ = CENTRES[options.band]
+    axes.plot(places, centre, color=BLUE, marker="o", markersize=3, label=name)
+    medians = [point.median for point in averages]
     axes.plot(places, medians, color=ORANGE, marker="s", markersize=3, label="median of tasks")
     axes.legend(loc="best")
-    _set_axis(axes, own)
+    _set_axis(axes, panel)
 
 
-def _set_axis(axes: Axes, own: Scores) -> None:
-    values = own.panel.values
+def _set_axis(axes: Axes, panel: Panel) -> None:
     axes.axhline(1.0, color=BLACK, linewidth=0.8, zorder=1)
-    names = ["∞" if np.isinf(value) else f"{value:g}" for value in values]
-    axes.set_xticks(range(len(values)), names)
-    axes.set(xlabel=own.panel.label, ylabel="normalised return")
+    names = ["∞" if np.isinf(value) else f"{value:g}" for value in panel.values]
+    axes.set_xticks(range(len(names)), names)
+    axes.set(xlabel=panel.label, ylabel="normalised return")
 
 
-def describe(options: FigureOptions, results: Sequence[Result], found: Sequence[Scores]) -> str:
+def describe(options: FigureOptions, results: Sequence[Result], found: Sequence[Point]) -> str:
     """Say what is normalised by what, over how many seeds, and which tasks are left out."""
-    unit = options.normalise_by
-    usable = {task for own in found for task in own.tasks}
-    left_out = [task for task in summaries.tasks_of(results) if task not in usable]
+    unit, drawn = options.normalise_by, tasks_of(found)
+    left_out = [task for task in summaries.tasks_of(results) if task not in drawn]
     text = (
         f"Normalised: a seed's final return over the mean final return of {unit} on that task, "
         f"over {summaries.count_seeds(results)}. Band: {100 * statistics.COVERAGE:g} % bootstrap "
@@ -201,10 +189,11 @@ def describe(options: FigureOptions, results: Sequence[Result], found: Sequence[
     )
     if left_out:
         text += f" Left out, because {unit} has no positive mean there: {', '.join(left_out)}."
-    for own in found:
-        if own.shared != own.tasks:
+    for label in dict.fromkeys(point.label for point in found):
+        over = max((p.over for p in found if p.label == label), key=len)
+        if len(over) < len(drawn):
             text += (
-                f" Averages along {own.panel.label} are over the tasks that all their points "
-                f"have: {', '.join(own.shared) or 'none'}."
+                f" Averages along {label} are over the tasks that all their points have: "
+                f"{', '.join(over) or 'none'}."
             )
     return text

@@ -8,22 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gammaprime.figures import statistics, summaries
+from gammaprime.figures import statistics, style, summaries
 from gammaprime.figures.options import FigureOptions
-from gammaprime.figures.style import (
-    PRINTED,
-    Axes,
-    Figure,
-    count_columns,
-    count_steps,
-    footnote,
-    head,
-    looks,
-    save,
-    sheet,
-    style,
-    write_csv,
-)
+from gammaprime.figures.style import Axes, Figure
 from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -71,8 +58,8 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
     ]
     figure = plot(options, results)
     return [
-        *save(figure, folder, options.name, PRINTED),
-        write_csv(folder / f"{options.name}.csv", names, rows),
+        *style.save(figure, folder, options.name, style.PRINTED),
+        style.write_csv(folder / f"{options.name}.csv", names, rows),
     ]
 
 
@@ -108,23 +95,24 @@ def plot(options: FigureOptions, results: Sequence[Result]) -> Figure:
     """Draw all panels on one sheet, with one legend."""
     drawn = lines(results, options)
     tasks = summaries.tasks_of(results)
-    with style(PRINTED):
-        figure, axes = sheet(len(tasks), options.title)
-        columns = count_columns(len(tasks))
+    with style.context(style.PRINTED):
+        figure, axes = style.sheet(len(tasks), options.title)
+        columns = style.count_columns(len(tasks))
         for i, (task, panel) in enumerate(zip(tasks, axes, strict=True)):
             draw_task(panel, task, drawn)
             panel.set_title(task)
             panel.set_xlabel("environment steps" if i + columns >= len(tasks) else "")
             panel.set_ylabel("return" if i % columns == 0 else "")
-        head(figure, axes[0])
-        footnote(figure, " ".join([*summaries.notes(options, results), describe(options, results)]))
+        style.head(figure, axes[0])
+        notes = summaries.notes(options, results)
+        style.footnote(figure, " ".join([*notes, describe(options, results)]))
         return figure
 
 
 def draw_task(axes: Axes, task: str, drawn: Sequence[Line]) -> None:
     """Draw the lines of one task, dotted where seeds are missing."""
     shown = {line.variant: line for line in drawn if line.task == task}
-    for name, look in looks(dict.fromkeys(line.variant for line in drawn)).items():
+    for name, look in style.looks(dict.fromkeys(line.variant for line in drawn)).items():
         axes.plot([], [], label=name, color=look.color, linestyle=look.linestyle)
         if name not in shown:
             continue
@@ -137,7 +125,7 @@ def draw_task(axes: Axes, task: str, drawn: Sequence[Line]) -> None:
         solid = np.where(lacking, np.nan, middle)
         axes.plot(line.grid, solid, color=look.color, linestyle=look.linestyle)
     axes.margins(x=0.0)
-    axes.xaxis.set_major_formatter(count_steps)
+    axes.xaxis.set_major_formatter(style.count_steps)
     axes.locator_params(axis="x", nbins=5)
 
 

@@ -13,22 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gammaprime.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    Axes,
-    Figure,
-    band,
-    caption,
-    panels,
-    quantiles,
-    save,
-    style,
-    write_csv,
-)
+from gammaprime.figures import style
+from gammaprime.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, Axes, Figure
 from gammaprime.typing import FloatArray
 
 Columns = dict[str, NDArray[Any]]
@@ -42,14 +28,15 @@ def draw(
     """Write both panels as PNG and SVG, and the numbers of each panel as CSV."""
     by_order, by_noise = order_table(data), noise_table(settings, data)
     return [
-        *save(plot(settings, data), folder, name),
+        *style.save(plot(settings, data), folder, name),
         _write(folder / f"{name}_by_order.csv", by_order),
         _write(folder / f"{name}_by_noise.csv", by_noise),
     ]
 
 
 def _write(path: Path, table: Columns) -> Path:
-    return write_csv(path, list(table), zip(*(c.tolist() for c in table.values()), strict=True))
+    columns = [column.tolist() for column in table.values()]
+    return style.write_csv(path, list(table), zip(*columns, strict=True))
 
 
 def plots(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> list[Figure]:
@@ -84,8 +71,8 @@ def noise_table(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> 
 
 def plot(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> Figure:
     """Draw both panels."""
-    with style():
-        figure, (left, right) = panels(2, 12.0, 6.0)
+    with style.context():
+        figure, (left, right) = style.panels(2, 12.0, 6.0)
         figure.suptitle(
             rf"From $V_\gamma$ to $V_{{\gamma'}}$ with γ = {settings['gamma']:g} and "
             rf"γ' = {settings['gamma_prime']:g}, on {settings['num_mdps']} random MDPs of "
@@ -100,10 +87,12 @@ def _plot_errors(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, Flo
     table = order_table(data)
     order = table["order"]
     axes.plot(order, table["bound"], "--", color=BLACK, lw=1.4, label="bound on the expected error")
-    band(axes, order, _lines(table, "expected_error"), BLUE, label="expected error: no sampling")
+    exact = _lines(table, "expected_error")
+    style.band(axes, order, exact, BLUE, label="expected error: no sampling")
     runs = _lines(table, "one_run")
-    band(axes, order, runs, GREEN, linestyle=":", label="sampled error: single runs")
-    band(axes, order, _lines(table, "rmse_exact"), ORANGE, label="sampled error: RMSE, exact")
+    style.band(axes, order, runs, GREEN, linestyle=":", label="sampled error: single runs")
+    rmse = _lines(table, "rmse_exact")
+    style.band(axes, order, rmse, ORANGE, label="sampled error: RMSE, exact")
     dots: dict[str, Any] = {
         "color": ORANGE,
         "markersize": 4,
@@ -122,7 +111,7 @@ def _plot_errors(axes: Axes, settings: Mapping[str, Any], data: Mapping[str, Flo
     axes.legend(loc="upper right")
     highest, best = data["rmse"][:, -1], data["rmse"].min(axis=1)
     lower = np.abs(data["sampled_error"]).argmin(axis=-1) < order[-1]
-    caption(
+    style.caption(
         axes,
         f"A run averages {settings['num_trajectories']} trajectories; {settings['repetitions']} "
         "runs on each MDP. Bands: over MDPs, the green one over all runs. The RMSE falls to a "
@@ -139,10 +128,10 @@ def _plot_best_order(
     table = noise_table(settings, data)
     noise, largest = table["base_noise"], settings["order"]
     marks = {"markersize": 4, "marker": "s"}
-    band(axes, noise, _lines(table, "rmse_order"), PURPLE, **marks, label="of least RMSE")
+    style.band(axes, noise, _lines(table, "rmse_order"), PURPLE, **marks, label="of least RMSE")
     realised = "of least error in a single run\n(mean over the runs on an MDP)"
     marks["marker"] = "o"
-    band(axes, noise, _lines(table, "realised_order"), BLUE, **marks, label=realised)
+    style.band(axes, noise, _lines(table, "realised_order"), BLUE, **marks, label=realised)
     axes.set(
         title="(b) Noisier base estimates: a lower best order",
         xlabel=r"noise σ of the base estimates $V_\gamma(x_t) + \mathcal{N}(0, σ^2)$  [reward]",
@@ -152,7 +141,7 @@ def _plot_best_order(
     axes.margins(x=0.015)
     axes.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93), title="order", alignment="left")
     extreme = np.isin(data["rmse_order"], (0, largest)).mean()
-    caption(
+    style.caption(
         axes,
         "What an order gains in bias² and what it costs in variance shrink alike, so that in RMSE "
         f"all orders pay or none does (in {_percent(extreme)} of all cases). What falls smoothly "
@@ -167,7 +156,7 @@ def _percent(share: float) -> str:
 
 
 def _three(name: str, values: FloatArray) -> Columns:
-    low, median, high = quantiles(values)
+    low, median, high = style.quantiles(values)
     return {f"{name}_p10": low, f"{name}_median": median, f"{name}_p90": high}
 
 

@@ -21,44 +21,23 @@ SHARED = ("compare", "returns", "band", "last", "spread", "levels")
 OF_ABLATIONS = ("panels", "normalise_by")
 
 
-class Variant(Protocol):
-    """Variant of a sweep, as far as figures read it."""
-
-    @property
-    def name(self) -> str:
-        """Name that figures and tables show."""
-
-
 class Sweep(Protocol):
-    """Sweep, as far as figures read it."""
+    """What figures read of a sweep; each of its variants has a name."""
 
     @property
-    def name(self) -> str:
-        """Name of the spec, which begins the names of the files."""
-
+    def name(self) -> str: ...
     @property
-    def title(self) -> str:
-        """Title of the figure."""
-
+    def title(self) -> str: ...
     @property
-    def claim(self) -> str:
-        """Claim of the paper, in our words, or empty."""
-
+    def claim(self) -> str: ...
     @property
-    def paper(self) -> tuple[str, ...]:
-        """Labels of the paper."""
-
+    def paper(self) -> tuple[str, ...]: ...
     @property
-    def variants(self) -> Sequence[Variant]:
-        """Variants in the order of the spec."""
-
+    def variants(self) -> Sequence[Any]: ...
     @property
-    def figure(self) -> Table:
-        """Table [figure], not yet checked."""
-
+    def figure(self) -> Table: ...
     @property
-    def changed(self) -> Table:
-        """Steps, seeds and tasks that replace the spec's."""
+    def changed(self) -> Table: ...
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gammaprime.figures.style import BLUE, Figure, caption, panels, save, style
+from gammaprime.figures import style
+from gammaprime.figures.style import Figure
 
 Curve = tuple[ArrayLike, ArrayLike, ArrayLike]
 """Orders, estimate and standard error, as ``estimators.order_curve`` returns them."""
@@ -24,15 +25,15 @@ def plot_order_curve(curve: Curve, path: Path | str) -> list[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     name = path.stem if path.suffix in (".png", ".svg") else path.name
-    return save(plot(curve), path.parent, name)
+    return style.save(plot(curve), path.parent, name)
 
 
 def plot(curve: Curve) -> Figure:
     """Draw the figure, without writing it."""
     orders, estimate, error = (np.asarray(part, dtype=np.float64) for part in curve)
-    with style():
-        figure, (axes,) = panels(1, 7.6, 5.0)
-        bars: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4, "capsize": 3}
+    with style.context():
+        figure, (axes,) = style.panels(1, 7.6, 5.0)
+        bars: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 4, "capsize": 3}
         axes.errorbar(orders, estimate, yerr=2.0 * error, **bars)
         axes.set(
             title="What one more order changes, and how surely",
@@ -40,7 +41,7 @@ def plot(curve: Curve) -> Figure:
             ylabel=r"estimate of $V_K$ at episode starts",
         )
         axes.locator_params(axis="x", integer=True)
-        caption(
+        style.caption(
             axes,
             "Bars: two standard errors. Go up while the estimate still moves; once the moves that "
             "are left are small beside the bars, a higher order changes nothing you could use.",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gammaprime.figures import ablations, comparisons, curves, style, summaries, tables
 from gammaprime.figures.options import FigureOptions
-from gammaprime.figures.style import RC, TASKS, Axes, Figure, Look, Text, count_steps, looks
+from gammaprime.figures.style import Axes, Figure
 
 try:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -32,7 +32,7 @@ TEMPLATE = "report.html.jinja"
 THEME = {
     style.BLACK: "--ink",
     "#333333": "--soft",
-    RC["grid.color"]: "--rule",
+    style.RC["grid.color"]: "--rule",
     "#ffffff": "--paper",
     style.BLUE: "--blue",
     style.ORANGE: "--orange",
@@ -95,7 +95,7 @@ def page(
     return environment.get_template(TEMPLATE).render(
         runs=len(runs),
         done=sum(run.done for run in runs),
-        steps=count_steps(float(f"{sum(run.reached for run in runs):.2g}")),
+        steps=style.count_steps(float(f"{sum(run.reached for run in runs):.2g}")),
         sweeps=[_sweep(f"f{i}", *pair) for i, pair in enumerate(sweeps)],
         pictures=[_picture(f"p{i}", picture) for i, picture in enumerate(pictures)],
         left_out=left_out,
@@ -140,10 +140,10 @@ def _figure(
 ) -> tuple[list[tuple[str, Callable[[Axes], None]]], list[Key], str]:
     """Panels with their titles, the legend and the caption of a figure."""
     if options.kind == "ablation":
-        scores = ablations.scores(results, options)
-        tasks = scores[0].tasks if scores else ()
-        caption = ablations.describe(options, results, scores)
-        return ablations.panels(scores, options), _keys(looks(tasks, TASKS)), caption
+        points = ablations.points(results, options)
+        keys = _keys(style.looks(ablations.tasks_of(points), style.TASKS))
+        caption = ablations.describe(options, results, points)
+        return ablations.panels(points, options), keys, caption
     lines = curves.lines(results, options)
 
     def panel(task: str) -> Callable[[Axes], None]:
@@ -154,16 +154,16 @@ def _figure(
         return draw
 
     panels = [(task, panel(task)) for task in summaries.tasks_of(results)]
-    return panels, _keys(looks(options.variants)), curves.describe(options, results)
+    return panels, _keys(style.looks(options.variants)), curves.describe(options, results)
 
 
-def _keys(chosen: Mapping[str, Look]) -> list[Key]:
+def _keys(chosen: Mapping[str, style.Look]) -> list[Key]:
     items = chosen.items()
     return [Key(name, THEME[look.color], STROKES[look.linestyle]) for name, look in items]
 
 
 def _panel(name: str, alt: str, draw: Callable[[Axes], None]) -> Markup:
-    with style.style():
+    with style.context():
         figure, (axes,) = style.panels(1, 4.5, 3.2)
         draw(axes)
         return to_svg(figure, name, alt)
@@ -185,8 +185,8 @@ def to_svg(figure: Figure, name: str, alt: str) -> Markup:
     """
     buffer = io.StringIO()
     # Formulas are laid out letter by letter and keep their shape only as outlines.
-    formulas = any("$" in text.get_text() for text in figure.findobj(Text))
-    with style.style({"svg.fonttype": "path" if formulas else "none"}):
+    formulas = any("$" in text.get_text() for text in figure.findobj(style.Text))
+    with style.context({"svg.fonttype": "path" if formulas else "none"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]

@@ -128,13 +128,13 @@ def looks(names: Iterable[str], known: Mapping[str, Look] = VARIANTS) -> dict[st
     return {name: chosen[name] for name in names}
 
 
-def style(more: Mapping[Any, Any] | None = None) -> AbstractContextManager[None]:
+def context(more: Mapping[Any, Any] | None = None) -> AbstractContextManager[None]:
     """Context in which figures have this style, with ``more`` settings in its place."""
     return mpl.rc_context({**RC, **(more or {})})
 
 
 def panels(columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Make a figure with panels side by side; call inside ``with style():``."""
+    """Make a figure with panels side by side; call inside ``with context():``."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)
     return figure, list(axes[0])
@@ -146,7 +146,7 @@ def count_columns(count: int, most: int = 3) -> int:
 
 
 def sheet(count: int, title: str, most: int = 3) -> tuple[Figure, list[Axes]]:
-    """Make a figure as wide as the text of a page; call inside ``with style(PRINTED):``.
+    """Make a figure as wide as the text of a page; call inside ``with context(PRINTED):``.
 
     It has at most ``most`` panels in a row.
     """
@@ -223,7 +223,7 @@ def save(
 ) -> list[Path]:
     """Write PNG and SVG without dates or versions, so the same numbers give the same bytes."""
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-    with style(more):  # salt and resolution are read when saving
+    with context(more):  # salt and resolution are read when saving
         figure.savefig(png, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None, "Creator": None})
     return [png, svg]

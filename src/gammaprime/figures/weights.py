@@ -6,21 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gammaprime.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    YELLOW,
-    Axes,
-    Figure,
-    caption,
-    panels,
-    save,
-    style,
-)
+from gammaprime.figures import style
+from gammaprime.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW, Axes, Figure
 from gammaprime.typing import FloatArray
 
 SHADES = (BLUE, SKY, GREEN, YELLOW, ORANGE, PURPLE)
@@ -31,8 +18,8 @@ def draw(
 ) -> list[Path]:
     """Write both pictures, each as PNG and SVG."""
     return [
-        *save(plot_orders(settings, data), folder, f"{name}_by_order"),
-        *save(plot_window(settings, data), folder, f"{name}_window"),
+        *style.save(plot_orders(settings, data), folder, f"{name}_by_order"),
+        *style.save(plot_window(settings, data), folder, f"{name}_window"),
     ]
 
 
@@ -43,8 +30,8 @@ def plots(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> list[F
 
 def plot_orders(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> Figure:
     """Draw w_K(t) for each order, from γ^t to γ'^t."""
-    with style():
-        figure, (axes,) = panels(1, 7.6, 5.0)
+    with style.context():
+        figure, (axes,) = style.panels(1, 7.6, 5.0)
         *finite, target = data["by_order"]
         for i, (order, curve) in enumerate(zip(settings["orders"], finite, strict=True)):
             label = f"K = {order}" if order else rf"K = 0, $\gamma^t$ (γ = {settings['gamma']:g})"
@@ -52,7 +39,7 @@ def plot_orders(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> 
         label = rf"K = ∞, $\gamma'^t$ (γ' = {settings['gamma_prime']:g})"
         axes.plot(data["step"], target, "--", color=BLACK, label=label)
         _label(axes, "Each order reaches further, up to the target discount", data)
-        caption(
+        style.caption(
             axes,
             "Order K follows the target as long as at most K jumps are likely, about "
             f"{_steps_per_jump(settings):.0f} steps each, and then falls off like the base.",
@@ -66,8 +53,8 @@ def plot_window(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> 
     base, first, target = _curve(settings, data, 0), _curve(settings, data, 1), data["by_order"][-1]
     window, lookahead = data["window"], settings["lookahead"]
     factor = window[lookahead] / base[lookahead]
-    with style():
-        figure, (axes,) = panels(1, 7.6, 5.0)
+    with style.context():
+        figure, (axes,) = style.panels(1, 7.6, 5.0)
         axes.plot(data["step"], target, "--", color=BLACK, label=r"target, $\gamma'^t$")
         axes.plot(data["step"], first, color=SKY, label=r"order 1, $w_1(t)$")
         axes.plot(data["step"], base, color=BLUE, label=r"base, $\gamma^t$")
@@ -77,7 +64,7 @@ def plot_window(settings: Mapping[str, Any], data: Mapping[str, FloatArray]) -> 
             axes, f"A window of {lookahead} steps makes rewards larger, not the view longer", data
         )
         axes.set_xlim(0, min(600, data["step"][-1]))
-        caption(
+        style.caption(
             axes,
             f"From {lookahead} steps on, the windowed weight is {factor:.3f} times $\\gamma^t$: "
             "the base, scaled. The scan over the whole trajectory (`expand`) gives $w_1$ itself.",
