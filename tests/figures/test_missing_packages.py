@@ -35,6 +35,17 @@ def without(gone, *words):
     return done.returncode, done.stderr
 
 
+def test_figures__import_no_agents_and_nothing_that_trains():
+    modules = "ablations, comparisons, curves, errors, options, order, report, tables, weights"
+    code = WITHOUT.format(gone=TRAIN) + (
+        f"from gammaprime.figures import {modules}; "
+        "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('gammaprime.')}; "
+        "sys.exit(', '.join(rooms & {'agents', 'experiments', 'sweeps', 'cli'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == ""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A computed experiment and a sweep, which has begun."""

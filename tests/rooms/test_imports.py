@@ -18,7 +18,11 @@ ARRAYS = {"lazy", "networks", "statistics", "losses", "trust_region"}
 BELOW_AGENTS = {*WORDS, "tabular", "estimators", "envs", *ARRAYS}
 BELOW_RUNS = {*BELOW_AGENTS, "agents", "loops"}
 
-SHOWN = {"runs.store", *(f"sweeps.{name}" for name in ("spec", "records", "sweep", "history"))}
+SHOWN = {
+    "runs.results",
+    "runs.store",
+    *(f"sweeps.{name}" for name in ("spec", "records", "sweep", "history")),
+}
 
 # Room -> what it may import from the package, besides itself and the version in the package's
 # own __init__.  A dotted name opens one module of a room, not the room.
@@ -239,8 +243,7 @@ CLEAN = [
     ("estimators.scan", "import math, scipy.special\nimport array_api_compat as compat"),
     ("envs.gym", "import gymnasium"),
     ("figures.curves", "import matplotlib\nfrom gammaprime.runs.store import read"),
-    ("figures.curves", "from gammaprime.sweeps.records import Record"),
-    ("figures", "import_module(f'gammaprime.figures.{name}')"),
+    ("figures.curves", "from gammaprime.runs.results import Result"),
     ("runs.store", "path.write_text(text)\nimport gammaprime\ngammaprime.__version__"),
     ("cli", "def f():\n    from gammaprime.figures import curves"),
     ("agents.ppo", "open(path)\nPath(path).open()\nopen(path, 'rb')\ntext.replace('w', 'x')"),

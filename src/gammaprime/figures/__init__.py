@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gammaprime.figures.options import FigureOptions
+from gammaprime.runs.results import Result
 from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from gammaprime.sweeps.records import Record as Result
 
 
 def draw_sweep(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:

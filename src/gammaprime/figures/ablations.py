@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from gammaprime.figures.options import FigureOptions, Panel
 from gammaprime.figures.statistics import UNKNOWN, Interval
 from gammaprime.figures.style import BLACK, BLUE, ORANGE, Axes, Figure
 from gammaprime.figures.tables import write_rows
+from gammaprime.runs.results import Result
 from gammaprime.typing import FloatArray
-
-if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
 
 AVERAGE = "average"
 CENTRES = {

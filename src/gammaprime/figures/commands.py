@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from gammaprime import figures
 from gammaprime.figures import options
 from gammaprime.runs import store
+from gammaprime.runs.results import Result
 from gammaprime.sweeps import history, spec
 
 if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
     from gammaprime.sweeps.sweep import Sweep
 
 
@@ -88,7 +88,7 @@ def _read(sweep: Sweep, runs: Path) -> list[Result]:
     # Imported here: it imports the agents, which computed experiments do not need.
     from gammaprime.sweeps.records import read_records
 
-    return read_records(sweep, runs)
+    return [Result(*record) for record in read_records(sweep, runs)]
 
 
 def _has_begun(results: Sequence[Result]) -> bool:

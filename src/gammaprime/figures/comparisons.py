@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from gammaprime.figures import statistics, summaries
 from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.statistics import Interval
 from gammaprime.figures.tables import Cell, Table, write_rows
-
-if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
+from gammaprime.runs.results import Result
 
 VERDICTS = {
     "better": "better",

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gammaprime.figures import statistics, style, summaries
 from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import Axes, Figure
+from gammaprime.runs.results import Result
 from gammaprime.typing import FloatArray
-
-if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
 
 WINDOW_SHARE = 0.05
 """A point of a line is the mean over the last twentieth of all steps."""

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gammaprime.figures import ablations, comparisons, curves, style, summaries, tables
 from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import Axes, Figure
+from gammaprime.runs.results import Result
 
 try:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -24,9 +25,6 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "the report needs jinja2: pip install 'gammaprime[report]'", name=error.name
     ) from None
-
-if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
 
 TEMPLATE = "report.html.jinja"
 THEME = {

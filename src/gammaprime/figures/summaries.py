@@ -7,16 +7,13 @@ return needs a finished run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gammaprime.figures import statistics
 from gammaprime.figures.options import FigureOptions
+from gammaprime.runs.results import Result
 from gammaprime.typing import FloatArray
-
-if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
 
 Finals = dict[tuple[str, str], FloatArray]
 """Final returns of the finished seeds, by variant and task."""

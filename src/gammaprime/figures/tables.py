@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from gammaprime.figures import statistics, summaries
 from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.statistics import Interval
 from gammaprime.figures.style import write_csv
-
-if TYPE_CHECKING:
-    from gammaprime.sweeps.records import Record as Result
+from gammaprime.runs.results import Result
 
 
 class Cell(NamedTuple):
