@@ -124,7 +124,7 @@ def compare_pair(
 ) -> Comparison | None:
     """Compare two variants over the tasks where both have finished seeds; None if there is none.
 
-    level: of the test whose power is told.
+    level: of the test whose detectable difference is computed.
     """
     first, second = pair
     none = np.empty(0)

@@ -22,7 +22,7 @@ OF_ABLATIONS = ("panels", "normalise_by")
 
 
 class Sweep(Protocol):
-    """What figures read of a sweep; each of its variants has a name."""
+    """Part of a sweep that figures read; each of its variants has a name."""
 
     @property
     def name(self) -> str: ...

@@ -254,7 +254,7 @@ def normalise(values: ArrayLike, baseline: ArrayLike) -> FloatArray:
 def window_means(steps: ArrayLike, values: ArrayLike, grid: ArrayLike, window: float) -> FloatArray:
     """Mean of the values in the last ``window`` steps up to each point of the grid.
 
-    Where there are none, the last value before it; before the first value, NaN.
+    A window without values takes the last value before it; before the first value, NaN.
 
     Shapes: steps (E,) not decreasing, values (E,), grid (G,) -> (G,).
     """
