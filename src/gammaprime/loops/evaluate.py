@@ -1,4 +1,4 @@
-"""How good a policy is: whole episodes, judged undiscounted, at γ and at γ', side by side."""
+"""Evaluation: whole episodes, scored undiscounted, at γ and at γ', side by side."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from gammaprime.envs.contract import VecEnv
 from gammaprime.loops.rollout import BreakdownError, Episode, Returns, within_bounds
-from gammaprime.networks import Actor
+from gammaprime.networks import LearnedActor
 
 LONGEST = 100_000
-"""Steps of an episode that nothing cuts, after which it is given up."""
+"""Steps after which an episode without a time limit is given up."""
 
 
 def evaluate(
-    actor: Actor,
+    actor: LearnedActor,
     env: VecEnv,
     num_episodes: int,
     seed: int,
@@ -21,10 +21,10 @@ def evaluate(
     gamma_prime: float,
     rng: np.random.Generator | None = None,
 ) -> list[Episode]:
-    """The first ``num_episodes / num_envs`` episodes of each row of a freshly reset environment.
+    """Play the first ``num_episodes / num_envs`` episodes of each row after a reset.
 
-    The same number from every row: taking whichever end first would prefer short episodes.
-    Actions are the most likely ones, or drawn from the policy where a generator is given.
+    Every row gives the same number: the first episodes to end would be the short ones.
+    Actions are the most likely ones, or drawn from the policy if a generator is given.
     """
     if num_episodes < 1 or num_episodes % env.num_envs:
         raise ValueError(

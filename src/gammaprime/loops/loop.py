@@ -1,17 +1,23 @@
-"""The loops: collect, learn, report; all of their state can be taken out and put back."""
+"""The training loop: collect a rollout, learn from it, report.
+
+`OnPolicyLoop` is here, `OffPolicyLoop` beside it.  The whole state of a loop can be taken out as
+named arrays and put back, also in another process.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-import jax
 import numpy as np
+from numpy.typing import NDArray
 
-from gammaprime.agents.on_policy import OnPolicy
+from gammaprime.agents import OnPolicyAgent
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.envs.generators import pack_generators, unpack_generator
+from gammaprime.lazy import jax
 from gammaprime.loops.replay import Replay
 from gammaprime.loops.rollout import (
     BreakdownError,
@@ -21,25 +27,22 @@ from gammaprime.loops.rollout import (
     collect,
     name_fields,
 )
-from gammaprime.loops.state import (
-    Arrays,
-    check_update,
-    join_parts,
-    name_leaves,
-    put_leaves,
-    take_part,
-)
-from gammaprime.networks import Actor, Categorical, Gaussian, PolicyHead
+from gammaprime.networks import Categorical, Gaussian, LearnedActor, PolicyHead, UniformActor
 from gammaprime.types import Trajectory
+
+Arrays = dict[str, NDArray[Any]]
+Tree = TypeVar("Tree")
 
 
 class Progress(NamedTuple):
-    """What one iteration gave."""
+    """The outcome of one rollout and the update after it."""
 
     steps: int
     """Environment steps so far, of all rows."""
     metrics: dict[str, float]
+    """Losses and other numbers of the update."""
     episodes: list[Episode]
+    """Episodes that ended in the rollout."""
 
 
 class Loop(ABC):
@@ -81,29 +84,30 @@ class Loop(ABC):
 
     @property
     def done(self) -> bool:
+        """True after the last rollout."""
         return self.steps >= self.total_steps
 
-    def actor(self) -> Actor:
-        """The policy as it is now."""
+    def actor(self) -> LearnedActor:
+        """Return the policy as it is now."""
         return self.agent.actor(self.state)
 
     @abstractmethod
-    def explore(self) -> Actor:
-        """Who acts in the next rollout."""
+    def explore(self) -> LearnedActor | UniformActor:
+        """Return the actor of the next rollout."""
 
     @abstractmethod
     def learn(self, rollout: Trajectory) -> dict[str, float]:
-        """Learn after a rollout, and tell what there is to tell."""
+        """Learn after a rollout, and return the metrics of the update."""
 
     def generator(self, number: int) -> np.random.Generator:
-        """What learning after rollout ``number`` draws with.
+        """Return the random generator for learning after rollout ``number``.
 
-        Made from the seed and the number alone: there is none to save.
+        It is made from the seed and the number, so there is no state to save.
         """
         return np.random.default_rng(np.random.SeedSequence(self.learn_seed, spawn_key=(number,)))
 
     def advance(self) -> Progress:
-        """Collect one rollout and learn; `BreakdownError` where numbers are none."""
+        """Collect one rollout and learn; `BreakdownError` at the first NaN or infinity."""
         try:
             rollout, self.obs, episodes = collect(
                 self.env,
@@ -122,7 +126,7 @@ class Loop(ABC):
         return Progress(self.steps, metrics, episodes)
 
     def snapshot(self) -> Arrays:
-        """Everything that the next iteration depends on, as named arrays."""
+        """Return everything that the next rollout and update depend on, as named arrays."""
         return join_parts(
             {
                 "agent": name_leaves(self.state),
@@ -132,7 +136,7 @@ class Loop(ABC):
             }
         )
 
-    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a snapshot of a loop with the same agent and environment."""
         self.state = put_leaves(self.state, take_part(snapshot, "agent"))
         self.obs = self.env.restore(take_part(snapshot, "env"))
@@ -143,25 +147,25 @@ class Loop(ABC):
 
 
 def check_rows(env: VecEnv, num_envs: int) -> None:
-    """An agent learns from as many rows as it says."""
+    """Refuse an environment with another number of rows than the agent learns from."""
     if env.num_envs != num_envs:
         raise ValueError(f"env has {env.num_envs} rows: must be num_envs={num_envs} of the agent")
 
 
 def policy_for(env: VecEnv, initial_log_std: float) -> PolicyHead:
-    """The policy that this environment's actions ask for."""
+    """Return the kind of policy that fits the actions of an environment."""
     if isinstance(env.action, Box):
         return Gaussian(int(np.prod(env.action.shape)), initial_log_std)
     return Categorical(env.action.n)
 
 
 class OnPolicyLoop(Loop):
-    """One rollout, one update from it alone."""
+    """One rollout, then one update from it alone."""
 
-    agent: OnPolicy
+    agent: OnPolicyAgent
 
     def __init__(
-        self, agent: OnPolicy, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
+        self, agent: OnPolicyAgent, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
     ) -> None:
         super().__init__(agent, env, total_steps, seed, gamma_prime)
         self.policy = policy_for(env, agent.initial_log_std)
@@ -170,18 +174,22 @@ class OnPolicyLoop(Loop):
 
     @property
     def steps(self) -> int:
+        """Environment steps so far, of all rows."""
         return self.state.num_updates * self.agent.rollout_size
 
-    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a snapshot of a loop with the same agent and environment."""
         super().restore(snapshot)
         if not self.env.exact_resume:
             start = np.zeros_like(self.state.running_return)
             self.state = self.state._replace(running_return=start)
 
-    def explore(self) -> Actor:
+    def explore(self) -> LearnedActor:
+        """Return the policy: it explores by itself."""
         return self.actor()
 
     def learn(self, rollout: Trajectory) -> dict[str, float]:
+        """Update from the rollout, and return the metrics."""
         number = self.state.num_updates
         rng = self.generator(number)
         remaining = 1.0 - number / self.num_rollouts
@@ -191,3 +199,49 @@ class OnPolicyLoop(Loop):
         check_update(numbers, state, name_fields(rollout))
         self.state = state
         return numbers
+
+
+def name_leaves(tree: Any) -> Arrays:
+    """Return every leaf of a state under its path."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def put_leaves(tree: Tree, arrays: Mapping[str, NDArray[Any]]) -> Tree:
+    """Return the tree with other leaves; names, shapes and dtypes must be the same."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+    names = [jax.tree_util.keystr(path) for path, _ in leaves]
+    if set(names) != set(arrays):
+        odd = sorted(set(names) ^ set(arrays))
+        raise ValueError(f"checkpoint and agent differ in {odd[0]!r}")
+    put = []
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        old, new = np.asarray(leaf), arrays[name]
+        if old.shape != new.shape or old.dtype != new.dtype:
+            raise ValueError(
+                f"checkpoint holds {name} as {new.dtype}{new.shape}: must be {old.dtype}{old.shape}"
+            )
+        put.append(type(leaf)(new) if isinstance(leaf, int) else new)
+    return jax.tree_util.tree_unflatten(structure, put)
+
+
+def join_parts(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Arrays:
+    """Return the arrays of several parts in one flat dictionary: part/name."""
+    return {f"{part}/{name}": x for part, arrays in parts.items() for name, x in arrays.items()}
+
+
+def take_part(snapshot: Mapping[str, NDArray[Any]], part: str) -> Arrays:
+    """Return the arrays of one part of what `join_parts` returned."""
+    prefix = f"{part}/"
+    return {k.removeprefix(prefix): x for k, x in snapshot.items() if k.startswith(prefix)}
+
+
+def check_update(metrics: Mapping[str, float], state: Any, learned_from: Arrays) -> None:
+    """Raise `BreakdownError` at the first metric or parameter that is NaN or infinite."""
+    odd = [name for name, value in metrics.items() if not math.isfinite(value)]
+    # Names take longer than the check itself, so they are made only for the error.
+    if not (odd or all(np.isfinite(x).all() for x in jax.tree.leaves(state))):
+        leaves = name_leaves(state)
+        odd = [f"state{name}" for name, x in leaves.items() if not np.isfinite(x).all()]
+    if odd:
+        raise BreakdownError(f"{odd[0]} is not finite after the update", learned_from)

@@ -1,53 +1,56 @@
-"""The off-policy loop: some steps, then as many updates from all that was lived through."""
+"""The off-policy loop: some steps, then some updates from minibatches of the replay buffer."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
-import jax
 import numpy as np
+from numpy.typing import NDArray
 
-from gammaprime.agents.off_policy import Batch, OffPolicy
+from gammaprime.agents import OffPolicyAgent
+from gammaprime.agents.off_policy import Batch
 from gammaprime.agents.weightings import DensityRatio, Recent
 from gammaprime.envs.contract import Box, VecEnv
-from gammaprime.loops.loop import Loop
+from gammaprime.lazy import jax
+from gammaprime.loops.loop import Arrays, Loop, check_update, join_parts
 from gammaprime.loops.replay import Replay
-from gammaprime.loops.state import Arrays, check_update, join_parts
-from gammaprime.networks import BoundedActor, UniformActor
+from gammaprime.networks import Bounds, LearnedActor, UniformActor
 from gammaprime.types import Trajectory
 
 
 class OffPolicyLoop(Loop):
-    """A rollout into the replay, then a burst of updates in one compiled call.
+    """A rollout into the replay buffer, then several updates in one compiled call.
 
-    The first ``random_steps`` are drawn uniformly from the action space, and nothing is learned
-    before ``learning_starts``; both are counted in whole rollouts.
-    A snapshot counts the replay's transitions and does not hold them: `Replay.take` and
-    `Replay.put` move them, so that who stores them can store each of them once.
+    The actions of the first ``random_steps`` are uniform, and nothing is learned before
+    ``learning_starts``; both are counted in whole rollouts.  A snapshot holds the number of
+    transitions, not the transitions: `Replay.take` and `Replay.put` move them, so that each can
+    be stored once.
 
     Paper: algo:off.
     """
 
-    agent: OffPolicy
+    agent: OffPolicyAgent
     replay: Replay
 
     def __init__(
-        self, agent: OffPolicy, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
+        self, agent: OffPolicyAgent, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
     ) -> None:
         space = continuous_actions(env)
         super().__init__(agent, env, total_steps, seed, gamma_prime)
-        num_inputs = int(np.prod(env.observation.shape))
-        self.state = agent.init(jax.random.key(self.init_seed), space, num_inputs)
+        num_inputs, bounds = int(np.prod(env.observation.shape)), Bounds(space.low, space.high)
+        self.state = agent.init(jax.random.key(self.init_seed), bounds, num_inputs)
         self.learn_key = jax.random.key(self.learn_seed)
         self.uniform = UniformActor(space.low, space.high)
-        self._warn_of_what_will_not_happen()
+        self._warn_if_too_short()
         # A ring that is never filled need not be larger than what fills it.
         size = min(agent.replay_size, self.total_steps)
         self.replay = Replay(size, num_inputs, int(np.prod(space.shape)))
 
-    def _warn_of_what_will_not_happen(self) -> None:
-        agent, what = self.agent, {}
+    def _warn_if_too_short(self) -> None:
+        agent = self.agent
+        what: dict[str, tuple[int, str]] = {}
         if isinstance(agent.weighting, DensityRatio):
             what["recent_size"] = agent.weighting.recent_size, "weighs every state alike"
         what["learning_starts"] = agent.learning_starts - 1, "learns nothing"
@@ -60,12 +63,15 @@ class OffPolicyLoop(Loop):
 
     @property
     def steps(self) -> int:
+        """Environment steps so far, of all rows."""
         return self.replay.count
 
-    def explore(self) -> BoundedActor | UniformActor:
+    def explore(self) -> LearnedActor | UniformActor:
+        """Return uniform actions at first, then the policy with its noise."""
         return self.uniform if self.steps < self.agent.random_steps else self.actor()
 
     def learn(self, rollout: Trajectory) -> dict[str, float]:
+        """Add the rollout to the buffer, update, and return the metrics."""
         number = self.steps // self.agent.rollout_size
         self.replay.add(rollout)
         if self.steps < self.agent.learning_starts:
@@ -80,11 +86,10 @@ class OffPolicyLoop(Loop):
         return numbers
 
     def draw(self, number: int) -> tuple[Batch, Recent | None]:
-        """What the burst after rollout ``number`` learns from.
+        """Return the minibatches of the updates after rollout ``number``.
 
-        Agents that differ in their weighting learn from the same minibatches.  While the latest
-        transitions are all there are, their ratio is known to be 1, and there is nothing to learn
-        it from.
+        Agents that differ in their weighting learn from the same minibatches.  While the buffer
+        holds nothing but the latest transitions, their density ratio is 1 and is not learned.
         """
         agent = self.agent
         rng = self.generator(number)
@@ -97,23 +102,25 @@ class OffPolicyLoop(Loop):
         return batch, self.replay.draw_recent(rng, *latest)
 
     def snapshot(self) -> Arrays:
+        """Return everything but the transitions of the buffer, as named arrays."""
         return super().snapshot() | {"replay/count": np.array(self.replay.count)}
 
-    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a snapshot; the transitions are put back by `Replay.put`."""
         super().restore(snapshot)
         self.replay.count = int(snapshot["replay/count"])
 
 
 def continuous_actions(env: VecEnv) -> Box:
-    """The action space, if it is a bounded box: these agents know no other."""
+    """Return the action space if it is a bounded box, which off-policy agents need."""
     space = env.action
     if not isinstance(space, Box):
         raise ValueError(
             f"action space Discrete({space.n}) is not supported by off-policy agents: "
             "must be a Box (PPO, TRPO and PG take both)"
         )
-    bounded = np.isfinite(space.low).all() and np.isfinite(space.high).all()
-    if not (bounded and (space.low < space.high).all()):
+    low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
+    if not (np.isfinite([low, high]).all() and (low < high).all()):
         raise ValueError(
             f"action space Box(low={space.low}, high={space.high}) is not supported by off-policy "
             "agents: must have finite bounds, low below high"

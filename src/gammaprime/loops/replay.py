@@ -1,10 +1,12 @@
-"""What was lived through, to be learned from again: a ring of transitions, drawn uniformly."""
+"""Replay buffer: a ring of transitions, drawn uniformly."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gammaprime.agents.off_policy import Batch
 from gammaprime.agents.weightings import Recent
@@ -12,14 +14,13 @@ from gammaprime.types import Trajectory, check_count
 
 
 class Replay:
-    """The latest ``size`` transitions: true successors, raw rewards, both flags and the age.
+    """Replay buffer of the latest ``size`` transitions: true successors, raw rewards, both flags.
 
-    Transition number i, counted from the start of the run, lives in place i mod ``size`` until
-    number i + ``size`` takes it.  The latest of them are the newest part of the same ring: no
-    second copy.  Memory is claimed at once and touched only as the ring fills.
+    Transition number i, counted from the start of the run, is stored in place i mod ``size`` until
+    number i + ``size`` replaces it.  Memory is reserved at once and used only as the ring fills.
 
-    In NumPy, not on JAX's side: one `take` for each field serves a whole burst of updates,
-    in less than a hundredth of the time that these updates take.
+    The arrays are NumPy's: one `take` for each field serves many updates, in less than a hundredth
+    of the time that the updates take.
 
     Paper: algo:off.  Shapes: obs and next_obs (size, O), action (size, A), the rest (size,).
     """
@@ -27,7 +28,7 @@ class Replay:
     def __init__(self, size: int, num_inputs: int, num_actions: int) -> None:
         self.size = check_count("size", size)
         self.count = 0
-        """Transitions ever added."""
+        """Number of transitions added so far."""
         self.fields = {
             "obs": np.zeros((size, num_inputs), np.float32),
             "next_obs": np.zeros((size, num_inputs), np.float32),
@@ -43,11 +44,11 @@ class Replay:
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest transition that is still here."""
+        """The number of the oldest transition in the buffer."""
         return self.count - len(self)
 
     def add(self, trajectory: Trajectory) -> None:
-        """Take in T steps of N rows, the earlier ones first.  Shapes: (T, N, ...)."""
+        """Add T steps of N rows, the earlier ones first.  Shapes: (T, N, ...)."""
         length = np.size(trajectory.reward)
         columns = trajectory._asdict()
         flat = {
@@ -57,8 +58,8 @@ class Replay:
         self.put(self.count, flat)
         self.count += length
 
-    def put(self, start: int, transitions: Mapping[str, np.ndarray]) -> None:
-        """Write transitions from number ``start`` on to their places, the latest where they meet.
+    def put(self, start: int, transitions: Mapping[str, NDArray[Any]]) -> None:
+        """Write transitions to the places of the numbers from ``start`` on; later ones win.
 
         Shapes: L transitions, each field (L, ...).
         """
@@ -69,8 +70,8 @@ class Replay:
         for name, field in self.fields.items():
             field[places] = transitions[name][skipped:]
 
-    def take(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """The transitions of these numbers, copied.  Shapes: each field (stop − start, ...)."""
+    def take(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """Return copies of transitions.  Shapes: each field (stop − start, ...)."""
         if not self.oldest <= start < stop <= self.count:
             raise ValueError(
                 f"start={start!r}, stop={stop!r}: must lie in [{self.oldest}, {self.count}]"
@@ -79,7 +80,7 @@ class Replay:
         return {name: field[places] for name, field in self.fields.items()}
 
     def draw(self, rng: np.random.Generator, updates: int, batch_size: int) -> Batch:
-        """Minibatches of all that is here, each transition with the same chance.
+        """Draw minibatches, each transition with the same probability.
 
         Shapes: obs, next_obs (U, B, O), action (U, B, A), the rest (U, B).
         """
@@ -90,7 +91,7 @@ class Replay:
     def draw_recent(
         self, rng: np.random.Generator, updates: int, count: int, recent_size: int
     ) -> Recent:
-        """States of the latest ``recent_size`` transitions, each with the same chance.
+        """Draw states of the latest ``recent_size`` transitions, each with the same probability.
 
         Shapes: obs (U, count, O), step (U, count).
         """
@@ -104,7 +105,7 @@ class Replay:
             raise ValueError("the replay is empty: must hold a transition before any is drawn")
 
 
-def _check_fields(given: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> None:
+def _check_fields(given: Mapping[str, NDArray[Any]], wanted: Mapping[str, NDArray[Any]]) -> None:
     if given.keys() != wanted.keys():
         odd = sorted(given.keys() ^ wanted.keys())
         raise ValueError(f"transitions: {odd[0]!r} must be in both or in neither")

@@ -1,33 +1,38 @@
-"""From environment to trajectory: N rows for T steps, and the episodes that ended on the way."""
+"""Rollouts: T steps of N environments as a trajectory, and the episodes that ended in them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gammaprime.envs.contract import Box, NotFiniteError, VecEnv
-from gammaprime.networks import Actor
+from gammaprime.networks import LearnedActor, UniformActor
 from gammaprime.types import Trajectory
 
 
 class BreakdownError(Exception):
-    """Training cannot go on; ``arrays`` holds what it broke on, enough to see it again."""
+    """Training met NaN or infinity; ``arrays`` holds what is needed to reproduce it."""
 
-    def __init__(self, message: str, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, message: str, arrays: dict[str, NDArray[Any]]) -> None:
         super().__init__(message)
         self.arrays = arrays
 
 
 class Episode(NamedTuple):
-    """An episode that ended: the return that is judged, and the same two ways discounted."""
+    """An episode that ended, with its return undiscounted, at γ and at γ'."""
 
     ended_at: int
     """Environment steps, of all rows, when it ended."""
     length: int
+    """Steps of the episode."""
     undiscounted: float
+    """Sum of its rewards."""
     at_gamma: float
+    """Sum of its rewards, discounted by γ."""
     at_gamma_prime: float
+    """Sum of its rewards, discounted by γ'."""
 
 
 class Returns:
@@ -39,11 +44,11 @@ class Returns:
         self.factors = np.ones((2, num_envs))
 
     def add(
-        self, reward: np.ndarray, ended: np.ndarray, step: np.ndarray, now: int
+        self, reward: NDArray[Any], ended: NDArray[Any], step: NDArray[Any], now: int
     ) -> list[Episode]:
-        """Count T steps of every row, after ``now`` steps of all rows; the episodes they ended.
+        """Add T steps of every row, after ``now`` steps of all rows; return what ended in them.
 
-        Row by row in Python's own floats: a call of NumPy for each step would cost more.
+        The sums are Python floats, row by row: NumPy calls for each step would take longer.
 
         Shapes: (T, N).
         """
@@ -69,24 +74,26 @@ class Returns:
             self.factors[:, row] = low_factor, high_factor
         return [episode for _, _, episode in sorted(found)]
 
-    def snapshot(self) -> dict[str, np.ndarray]:
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Return the running sums, copied."""
         return {"sums": self.sums.copy(), "factors": self.factors.copy()}
 
-    def restore(self, snapshot: dict[str, np.ndarray]) -> None:
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+        """Go on from a snapshot."""
         self.sums, self.factors = np.array(snapshot["sums"]), np.array(snapshot["factors"])
 
 
 def collect(
     env: VecEnv,
-    actor: Actor,
-    obs: np.ndarray,
+    actor: LearnedActor | UniformActor,
+    obs: NDArray[Any],
     num_steps: int,
     rng: np.random.Generator,
     returns: Returns,
     now: int,
-) -> tuple[Trajectory, np.ndarray, list[Episode]]:
-    """Act for ``num_steps`` from ``obs``; the trajectory, what to act on next, what ended."""
-    rows: list[tuple[np.ndarray, ...]] = []
+) -> tuple[Trajectory, NDArray[Any], list[Episode]]:
+    """Act for ``num_steps`` from ``obs``; return the rollout, the next obs and what ended."""
+    rows: list[tuple[NDArray[Any], ...]] = []
     act = actor.sampler(num_steps, env.num_envs, rng)
     for _ in range(num_steps):
         action = act(obs)
@@ -104,23 +111,23 @@ def collect(
     return rollout, obs, returns.add(rollout.reward, ended, rollout.step, now)
 
 
-def _stack(rows: list[tuple[np.ndarray, ...]]) -> Trajectory:
+def _stack(rows: list[tuple[NDArray[Any], ...]]) -> Trajectory:
     columns = zip(*rows, strict=True) if rows else [()] * len(Trajectory._fields)
     return Trajectory(*(_join(column) if column else np.empty(0) for column in columns))
 
 
-def _join(column: tuple[np.ndarray, ...]) -> np.ndarray:
-    """`np.stack` of equal shapes, which looks at each of them one by one."""
+def _join(column: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+    """Stack arrays of equal shapes, which `np.stack` would check one by one."""
     return np.concatenate(column).reshape(len(column), *column[0].shape)
 
 
-def name_fields(rollout: Trajectory) -> dict[str, np.ndarray]:
-    """The rollout as named arrays, for a file."""
+def name_fields(rollout: Trajectory) -> dict[str, NDArray[Any]]:
+    """Return the rollout as named arrays, for a file."""
     return {f"rollout/{name}": x for name, x in rollout._asdict().items()}
 
 
 def check_rollout(rollout: Trajectory) -> None:
-    """Stop at the first observation, action or reward that is no number."""
+    """Raise `BreakdownError` at the first NaN or infinity in observations, actions or rewards."""
     for name in ("obs", "next_obs", "action", "reward"):
         if not np.isfinite(x := rollout._asdict()[name]).all():
             t, row = (int(i) for i in np.argwhere(~np.isfinite(x))[0][:2])
@@ -130,8 +137,8 @@ def check_rollout(rollout: Trajectory) -> None:
             )
 
 
-def within_bounds(env: VecEnv, action: np.ndarray) -> np.ndarray:
-    """What the environment is given: the policy's own action stays as it was drawn."""
+def within_bounds(env: VecEnv, action: NDArray[Any]) -> NDArray[Any]:
+    """Return the actions clipped to their bounds; the rollout keeps them as they were drawn."""
     if isinstance(env.action, Box):
         return action.clip(env.action.low, env.action.high)
     return action

@@ -76,9 +76,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_whole("seed", self.seed)
-        if not float(self.steps).is_integer() or self.steps < 1:
-            raise ValueError(f"steps={self.steps!r}: must be a whole number of at least 1")
-        object.__setattr__(self, "steps", int(self.steps))
+        object.__setattr__(self, "steps", whole_steps(self.steps))
         if self.steps < self.agent.rollout_size:
             raise ValueError(
                 f"steps={self.steps!r}: must be at least one rollout, num_envs*num_steps="
@@ -153,6 +151,13 @@ class RunConfig:
             from_table(Evaluation, evaluation),
             **{name: _typed(name, value, hints[name]) for name, value in rest.items()},
         )
+
+
+def whole_steps(steps: float) -> int:
+    """Return a number of steps, which may be written 1e6, as an integer."""
+    if not float(steps).is_integer() or steps < 1:
+        raise ValueError(f"steps={steps!r}: must be a whole number of at least 1")
+    return int(steps)
 
 
 def kind_of(cls: type) -> str:

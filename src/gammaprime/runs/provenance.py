@@ -80,7 +80,7 @@ def mujoco_build() -> str | None:
 
 def num_cores() -> int:
     """Return the number of cores that this process may use."""
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -71,9 +72,10 @@ def cache_compilations(folder: Path) -> bool:
     for entry in folder.glob("*-cache"):
         if _is_cut_short(entry.read_bytes()):
             entry.unlink(missing_ok=True)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    set_option: Any = jax.config.update  # which has no types
+    set_option("jax_compilation_cache_dir", str(folder))
+    set_option("jax_persistent_cache_min_compile_time_secs", 0.0)
+    set_option("jax_persistent_cache_min_entry_size_bytes", -1)
     return True
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,18 +27,17 @@ from gammaprime import envs
 from gammaprime.agents import Agent, OffPolicy
 from gammaprime.envs.contract import Box, NotFiniteError, VecEnv
 from gammaprime.loops import evaluate as evaluation_loop
+from gammaprime.loops.loop import Loop, OnPolicyLoop
+from gammaprime.loops.off_policy_loop import OffPolicyLoop, continuous_actions
 from gammaprime.loops.rollout import BreakdownError, Episode
-from gammaprime.networks import Actor, Policy
+from gammaprime.networks import LearnedActor, Policy
 from gammaprime.runs import checkpoint, directory, lock, provenance, segments
-from gammaprime.runs.config import Evaluation, RunConfig
+from gammaprime.runs.config import Evaluation, RunConfig, whole_steps
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.metrics import Board, Lines, Recent, Row, evaluation_row, training_row
 from gammaprime.runs.run import Run, read_config
 from gammaprime.runs.startup import start_jax
 from gammaprime.typing import FloatArray
-
-if TYPE_CHECKING:
-    from gammaprime.loops.loop import Loop
 
 Task = str | Callable[[], Any] | VecEnv
 
@@ -119,7 +118,7 @@ def train(
     try:
         asked = world.limit(evaluation or Evaluation())
         options = (asked, time_limit, time_feature, stagger)
-        config = RunConfig(agent, world.task, steps, seed, *options).resolve()
+        config = RunConfig(agent, world.task, whole_steps(steps), seed, *options).resolve()
         upkeep = Upkeep(checkpoint_seconds, tensorboard)
         if out is None:
             return Session(config, world, upkeep, None).run(callbacks)
@@ -299,11 +298,9 @@ class Environments:
                 f"env has {self.env.num_envs} rows: must be num_envs={envs_wanted} of the agent"
             )
         if isinstance(self._agent, OffPolicy):
-            from gammaprime.loops.off_policy_loop import continuous_actions
-
             continuous_actions(self.env)
 
-    def evaluate(self, actor: Actor, config: RunConfig, step: int) -> list[Episode]:
+    def evaluate(self, actor: LearnedActor, config: RunConfig, step: int) -> list[Episode]:
         """Return whole episodes, seeded by the run's seed and the step.
 
         Nothing of it outlives the evaluation, so nothing of it needs to be saved.
@@ -355,10 +352,6 @@ def _qualified_name(task: Any) -> str:
 
 def make_loop(config: RunConfig, env: VecEnv) -> Loop:
     """Return the loop that an agent of this kind learns in."""
-    # Imported here: they import JAX, which evaluations do without.
-    from gammaprime.loops.loop import OnPolicyLoop
-    from gammaprime.loops.off_policy_loop import OffPolicyLoop
-
     gamma_prime = config.evaluation.gamma_prime
     assert gamma_prime is not None
     if isinstance(config.agent, OffPolicy):
