@@ -139,6 +139,13 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
+def check_sizes(name: str, value: Any) -> tuple[int, ...]:
+    """The sizes of hidden layers as a tuple: files give lists, which cannot be hashed."""
+    if not isinstance(value, tuple | list):
+        raise ValueError(f"{name}={value!r}: must be the sizes of the hidden layers, or ()")
+    return tuple(check_count(f"{name}[{i}]", size) for i, size in enumerate(value))
+
+
 def taylor_ratio(gamma: float, gamma_prime: float) -> float:
     """c = (γ'−γ)/(1−γ) in [0, 1], the factor by which each order shrinks the error.
 

@@ -120,6 +120,22 @@ def test_taylor_critic__each_head_is_a_value_function_paid_by_the_one_below(rng)
     np.testing.assert_allclose(found.targets, advantages + experience.values, atol=1e-5)
 
 
+@pytest.mark.paper("x:learned-terms")
+@pytest.mark.parametrize("policy_order", [0, 1, 2])
+def test_taylor_critic__of_a_lower_policy_order_learns_the_same_heads(policy_order, rng):
+    """The control: the policy sees the advantage of a critic with fewer terms."""
+    experience = made_up_experience(rng, 3)
+    control = estimate(TaylorCritic(GAMMA_PRIME, 2, policy_order), experience)
+    whole = estimate(TaylorCritic(GAMMA_PRIME, 2), experience)
+    np.testing.assert_array_equal(control.targets, whole.targets)
+    heads = slice(policy_order + 1)
+    values, next_values = experience.values[heads], experience.next_values[heads]
+    fewer = experience._replace(values=values, next_values=next_values)
+    lower = estimate(TaylorCritic(GAMMA_PRIME, policy_order), fewer)
+    np.testing.assert_array_equal(control.advantage, lower.advantage)
+    assert (control.advantage == whole.advantage).all() == (policy_order == 2)
+
+
 @pytest.mark.paper("x:learned-terms", "x:td-delta")
 def test_head_advantages__may_have_a_lambda_above_one(rng):
     """Unbiased TD(Δ): all γ_z λ_z are equal, so heads add up to GAE on their sum."""

@@ -120,14 +120,17 @@ def test_slots__are_variants_without_heads_and_each_is_judged():
         assert agent.advantage.num_heads == 1
         assert (agent.advantage, agent.weighting) != (GAE(), Uniform())
     for measurement in on_policy_slots.CONTESTS:
-        assert measurement.limits == {f"{n} / plain": 1.03 for n in on_policy_slots.SLOTS}
+        *plain, learned = on_policy_slots.SLOTS
+        expected = {f"{name} / plain": 1.03 for name in plain} | {f"{learned} / plain": 1.06}
+        assert learned == "AveragedWeight(100)"
+        assert measurement.limits == expected
 
 
 def test_measure_slots__reports_every_quantity_that_has_a_limit(monkeypatch):
     def small(num_envs, **slots):
         return PPO(num_envs=num_envs, num_steps=32, minibatches=1, epochs=1, hidden=(), **slots)
 
-    two = ("TaylorQ(inf), centred", "TaylorWeight(100)")
+    two = ("TaylorQ(inf), centred", "AveragedWeight(100)")
     slots = {name: on_policy_slots.SLOTS[name] for name in two}
     monkeypatch.setattr(on_policy_slots, "make_agent", small)
     monkeypatch.setattr(on_policy_slots, "SLOTS", slots)

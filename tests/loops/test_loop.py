@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("jax")
 
-from gammaprime.agents import PG, PPO, TRPO, CriticFit, TaylorCritic, TaylorWeight
+from gammaprime.agents import PG, PPO, TRPO, AveragedWeight, CriticFit, TaylorCritic, TaylorWeight
 from gammaprime.envs import probes
 from gammaprime.loops.loop import OnPolicyLoop
 from gammaprime.loops.rollout import BreakdownError
@@ -17,6 +17,7 @@ AGENTS = [
     PPO(**SMALL, epochs=2, minibatches=2, advantage=TaylorCritic(), weighting=TaylorWeight()),
     TRPO(**SMALL, normalise_obs=True, scale_rewards=True, critic=CriticFit(epochs=2)),
     PG(**SMALL, critic=CriticFit(epochs=2, minibatches=2)),
+    PG(**SMALL, critic=CriticFit(epochs=2), weighting=AveragedWeight()),
 ]
 PLAIN = AGENTS[2]
 

@@ -19,7 +19,7 @@ from gammaprime.agents.ppo import PPO
 from gammaprime.agents.sac import SAC, FixedEntropy, LearnedEntropy
 from gammaprime.agents.td3 import DDPG, TD3
 from gammaprime.agents.trpo import TRPO
-from gammaprime.agents.weightings import DensityRatio, TaylorWeight, Uniform
+from gammaprime.agents.weightings import AveragedWeight, DensityRatio, TaylorWeight, Uniform
 
 OnPolicyAgent: TypeAlias = PPO | TRPO | PG
 OffPolicyAgent: TypeAlias = TD3 | SAC
@@ -61,6 +61,7 @@ __all__ = [
     "TRPO",
     "Adam",
     "Agent",
+    "AveragedWeight",
     "CriticFit",
     "DensityRatio",
     "FixedEntropy",

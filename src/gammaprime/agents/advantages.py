@@ -26,6 +26,7 @@ from gammaprime.types import (
     check_discounts,
     check_fraction,
     check_order,
+    check_whole,
     taylor_ratio,
 )
 from gammaprime.typing import Array
@@ -222,7 +223,9 @@ class TaylorCritic:
     """Critic heads that learn the terms D_0 .. D_K, so that no tail rule is needed at cuts.
 
     Head k is a value function at γ whose reward is (γ'−γ) D_{k−1} of the successor, and the sum
-    of the heads' advantages is that of Q_K.
+    of the heads' advantages is that of Q_K.  With a lower ``policy_order`` the same heads are
+    learned, but the policy follows fewer of them: a control that tells the longer horizon from
+    the auxiliary task.
 
     Paper: eq:primal-k-order, algo:k-adv, x:learned-terms.
     """
@@ -231,10 +234,18 @@ class TaylorCritic:
     """Discount γ' towards which Q is expanded; at least the agent's γ, at most 1."""
     order: int = 1
     """Order K of the expansion, one head for each term; usually 1 to 3."""
+    policy_order: int | None = None
+    """Order of the advantage that trains the policy, 0 to order; the order itself by default."""
 
     def __post_init__(self) -> None:
         check_discount("gamma_prime", self.gamma_prime, one_allowed=True)
         check_order(self.order, infinite_allowed=False)
+        if self.policy_order is not None and not (
+            check_whole("policy_order", self.policy_order) <= self.order
+        ):
+            raise ValueError(
+                f"policy_order={self.policy_order!r}: must be at most order={self.order!r}"
+            )
 
     def check(self, gamma: float) -> None:
         """Refuse a γ above γ'."""
@@ -246,12 +257,13 @@ class TaylorCritic:
         return int(self.order) + 1
 
     def estimate(self, experience: Experience, gamma: float, lam: float) -> Estimate:
-        """Sum of the heads' advantages; each head learns its own λ-return."""
+        """Sum of the heads' advantages up to the policy's order; each head learns its λ-return."""
         lower = (self.gamma_prime - gamma) * alive(experience, experience.next_values[:-1])
         rewards = namespace(lower).concat([experience.reward[None], lower])
         same = [gamma] * self.num_heads, [lam] * self.num_heads
         advantages = head_advantages(experience, rewards, *same)
-        return Estimate(advantages.sum(axis=0), advantages + experience.values)
+        followed = self.num_heads if self.policy_order is None else self.policy_order + 1
+        return Estimate(advantages[:followed].sum(axis=0), advantages + experience.values)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gammaprime.agents.on_policy import check_hidden
 from gammaprime.agents.weightings import DensityRatio, Recent, Uniform
 from gammaprime.lazy import jax, jnp
 from gammaprime.losses import critics_loss, tempered_weights
@@ -22,6 +21,7 @@ from gammaprime.types import (
     check_discount,
     check_fraction,
     check_positive,
+    check_sizes,
     check_whole,
 )
 from gammaprime.typing import Array, Metrics, PyTree
@@ -110,7 +110,7 @@ class OffPolicy:
             check_count(name, vars(self)[name])
         for name in ("random_steps", "learning_starts"):
             check_whole(name, vars(self)[name])
-        object.__setattr__(self, "hidden", check_hidden(self.hidden))
+        object.__setattr__(self, "hidden", check_sizes("hidden", self.hidden))
         check_positive("learning_rate", self.learning_rate)
         check_fraction("polyak", self.polyak)
         wanted = check_positive("updates_per_step", self.updates_per_step) * self.rollout_size

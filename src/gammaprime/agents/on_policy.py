@@ -20,7 +20,7 @@ from gammaprime.agents.advantages import (
     Experience,
     TaylorGradient,
 )
-from gammaprime.agents.weightings import TaylorWeight, Uniform, WeightingSlot
+from gammaprime.agents.weightings import AveragedWeight, TaylorWeight, Uniform, WeightingSlot
 from gammaprime.lazy import jax, jnp, optax
 from gammaprime.losses import value_loss
 from gammaprime.networks import (
@@ -29,6 +29,7 @@ from gammaprime.networks import (
     PolicyHead,
     PolicyParams,
     Standardiser,
+    Trained,
     evaluate_critic,
     evaluate_policy,
     init_network,
@@ -41,10 +42,11 @@ from gammaprime.types import (
     check_fraction,
     check_positive,
     check_real,
+    check_sizes,
 )
 from gammaprime.typing import Array, Metrics, PyTree
 
-Weighting: TypeAlias = Uniform | TaylorWeight
+Weighting: TypeAlias = Uniform | TaylorWeight | AveragedWeight
 
 
 class Params(NamedTuple):
@@ -64,6 +66,8 @@ class State(NamedTuple):
     running_return: Array
     """(N,) each row's discounted return so far, from which the scale of rewards is measured."""
     num_updates: int
+    weighting: Trained | None = None
+    """Regression of `AveragedWeight`; None with every other weighting."""
 
 
 class Inputs(NamedTuple):
@@ -129,7 +133,7 @@ class OnPolicy:
         check_fraction("lam", self.lam)
         check_count("num_envs", self.num_envs)
         check_count("num_steps", self.num_steps)
-        object.__setattr__(self, "hidden", check_hidden(self.hidden))
+        object.__setattr__(self, "hidden", check_sizes("hidden", self.hidden))
         check_real("initial_log_std", self.initial_log_std)
         check_positive("obs_limit", self.obs_limit)
         check_positive("reward_limit", self.reward_limit)
@@ -167,13 +171,6 @@ def _refuse_slot(name: str, slot: Any, kinds: Any, members: str) -> NoReturn:
     raise ValueError(f"{name}={slot!r}: must be one of {names}, or have {members}")
 
 
-def check_hidden(value: Any) -> tuple[int, ...]:
-    """Sizes of the hidden layers as a tuple: files give lists, which cannot be hashed."""
-    if not isinstance(value, tuple | list):
-        raise ValueError(f"hidden={value!r}: must be the sizes of the hidden layers, or ()")
-    return tuple(check_count(f"hidden[{i}]", size) for i, size in enumerate(value))
-
-
 def check_minibatches(minibatches: int, batch_size: int) -> None:
     """Refuse minibatches of unequal sizes."""
     if batch_size % check_count("minibatches", minibatches):
@@ -193,22 +190,32 @@ def init_params(agent: OnPolicy, key: Array, policy: PolicyHead, num_inputs: int
     return Params(policy.init(policy_key, sizes), critic)
 
 
-def init_state(agent: OnPolicy, params: Params, optimiser: PyTree, num_inputs: int) -> State:
-    """State before any experience."""
-    seen = Statistics.start((num_inputs,)), Statistics.start(())
-    return State(params, optimiser, *seen, np.zeros(agent.num_envs), 0)
+def init_state(
+    agent: OnPolicy, key: Array, params: Params, optimiser: PyTree, num_inputs: int
+) -> State:
+    """State before any experience; ``key`` is the one that `init_params` had."""
+    seen, running = Statistics.start((num_inputs,)), np.zeros(agent.num_envs)
+    weighting = None
+    if isinstance(agent.weighting, AveragedWeight):
+        # Folded in, so that policy and critic start alike with every weighting.
+        weighting = agent.weighting.init(jax.random.fold_in(key, 2), num_inputs)
+    return State(params, optimiser, seen, Statistics.start(()), running, 0, weighting)
 
 
 # From a rollout to the inputs of an update: NumPy, on the host.
 
 
 def read_rollout(agent: OnPolicy, state: State, rollout: Trajectory) -> tuple[State, Inputs]:
-    """Update the running statistics; return the rollout with its scales and weights."""
+    """Update the running statistics and learned weights; return the inputs of the update."""
     # Observations are standardised as they were when the policy acted, rewards as known now.
     standardise = standardiser(agent, state)
     state = learn_statistics(agent, state, rollout)
     scale = float(state.return_statistics.scale) if agent.scale_rewards else 1.0
     weight = agent.weighting.weights(rollout.step, agent.gamma)
+    if isinstance(agent.weighting, AveragedWeight):
+        assert state.weighting is not None, "state of an agent with another weighting"
+        fitted, weight = agent.weighting.average(state.weighting, rollout.obs, standardise, weight)
+        state = state._replace(weighting=fitted)
     return state, Inputs(rollout, weight, standardise, scale)
 
 

@@ -90,7 +90,7 @@ class PG(OnPolicy):
         """State before any experience."""
         params = init_params(self, key, policy, num_inputs)
         moments = self.optimiser.transform().init(params.policy), self.critic.init(params.critic)
-        return init_state(self, params, moments, num_inputs)
+        return init_state(self, key, params, moments, num_inputs)
 
     def update(
         self,

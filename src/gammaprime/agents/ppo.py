@@ -77,7 +77,7 @@ class PPO(OnPolicy):
         """State before any experience."""
         params = init_params(self, key, policy, num_inputs)
         moments = init_moments(_optimiser(self, self.learning_rate), params)
-        return init_state(self, params, moments, num_inputs)
+        return init_state(self, key, params, moments, num_inputs)
 
     def update(
         self,

@@ -72,7 +72,7 @@ class TRPO(OnPolicy):
     def init(self, key: Array, policy: PolicyHead, num_inputs: int) -> State:
         """State before any experience."""
         params = init_params(self, key, policy, num_inputs)
-        return init_state(self, params, self.critic.init(params.critic), num_inputs)
+        return init_state(self, key, params, self.critic.init(params.critic), num_inputs)
 
     def update(
         self,

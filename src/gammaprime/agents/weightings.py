@@ -1,7 +1,8 @@
 """Weighting slots: how much each sample counts in the policy's update.
 
-On-policy agents take `Uniform` or `TaylorWeight`, whose weights depend on the age inside the
-episode; off-policy agents `Uniform` or `DensityRatio`, whose weights are learned from states.
+On-policy agents take `Uniform`, `TaylorWeight`, whose weights depend on the age inside the
+episode, or `AveragedWeight`, which learns their mean in each state; off-policy agents take
+`Uniform` or `DensityRatio`, whose weights are learned from states.
 A weight multiplies the policy's term alone, never the critic's.
 
 An on-policy slot is a frozen dataclass with the members of `WeightingSlot`; one of your own works
@@ -11,15 +12,23 @@ as well.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from gammaprime import estimators
-from gammaprime.lazy import jax, jnp
+from gammaprime.lazy import jax, jit, jnp
 from gammaprime.losses import age_weights, log_softplus, ratio_loss
-from gammaprime.networks import Network, Trained, apply_network
+from gammaprime.networks import (
+    Network,
+    Standardiser,
+    Trained,
+    apply_network,
+    init_network,
+    multiply,
+)
 from gammaprime.types import (
     Order,
     check_choice,
@@ -28,6 +37,7 @@ from gammaprime.types import (
     check_discounts,
     check_order,
     check_positive,
+    check_sizes,
 )
 from gammaprime.typing import Array
 
@@ -87,6 +97,97 @@ class TaylorWeight:
         if self.normalise and weights.any():
             weights = weights / weights.mean()
         return weights.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class AveragedWeight:
+    """Mean of w_K(t) over the visits to a state, instead of the weight of each visit.
+
+        w̄_K(x) = E[w_K(t) | x_t = x]
+
+    For a policy that does not see the time the expected update is that of `TaylorWeight`, with a
+    variance that is never larger.  A network regresses w_K(age) on observations: Adam on the
+    squared error, with a sigmoid as output, continued from one rollout to the next.  Order 0 is
+    the method of Che, Vasan and Mahmood (2023).
+
+    Paper: x:averaged-weights.
+    """
+
+    gamma_prime: float = 0.999
+    """Discount γ' that the weights approach; at least the agent's γ, at most 1."""
+    order: Order = 100
+    """Order K of the weights, from 0 to infinity."""
+    hidden: tuple[int, ...] = (64,)
+    """Units of each hidden layer of the regression."""
+    learning_rate: float = 3e-3
+    """Learning rate of the regression; usually 1e-3 to 1e-2."""
+    gradient_steps: int = 16
+    """Gradient steps of the regression in each update, each on an eighth of the rollout."""
+
+    def __post_init__(self) -> None:
+        check_discount("gamma_prime", self.gamma_prime, one_allowed=True)
+        check_order(self.order)
+        object.__setattr__(self, "hidden", check_sizes("hidden", self.hidden))
+        check_positive("learning_rate", self.learning_rate)
+        check_count("gradient_steps", self.gradient_steps)
+
+    def check(self, gamma: float) -> None:
+        """Refuse a γ above γ'."""
+        check_discounts(gamma, self.gamma_prime)
+
+    def weights(self, step: Array, gamma: float) -> Array:
+        """Weights before averaging.  Shapes: (T, N) -> (T, N) float32."""
+        return TaylorWeight(self.gamma_prime, self.order).weights(step, gamma)
+
+    def init(self, key: Array, num_inputs: int) -> Trained:
+        """Regression before any rollout."""
+        return Trained.start(init_network(key, (num_inputs, *self.hidden, 1), 0.01))
+
+    def average(
+        self, fitted: Trained, obs: Array, standardise: Standardiser | None, weight: Array
+    ) -> tuple[Trained, Array]:
+        """Fit the regression to a rollout; return it and the weights that it predicts.
+
+        Shapes: obs (T, N, ...), weight (T, N) -> weight (T, N) float32.
+        """
+        # A sigmoid never reaches 1, and here all weights are 1.
+        if self.gamma_prime == 1.0 and math.isinf(self.order):
+            return fitted, weight
+        return _average(self, fitted, obs, standardise, weight)
+
+
+@jit(static_argnames=("slot",))
+def _average(
+    slot: AveragedWeight,
+    fitted: Trained,
+    obs: Array,
+    standardise: Standardiser | None,
+    weight: Array,
+) -> tuple[Trained, Array]:
+    """All gradient steps, then the predictions, in one compiled call."""
+    x = jnp.asarray(obs, jnp.float32).reshape(weight.size, -1)
+    x = x if standardise is None else standardise(x)
+    # Every eighth sample, from another start in each step: no permutation has to be drawn.
+    stride = min(8, weight.size)
+    size = weight.size // stride
+    batches = [a[: size * stride].reshape(size, stride, -1) for a in (x, weight.reshape(-1))]
+
+    def step(fitted: Trained, start: Array) -> tuple[Trained, None]:
+        inputs, target = (batch[:, start] for batch in batches)
+
+        def loss(network: Network) -> Array:
+            return jnp.mean((_predict(network, inputs) - target[..., 0]) ** 2)
+
+        return fitted.descend(jax.grad(loss)(fitted.params), slot.learning_rate), None
+
+    starts = jnp.arange(slot.gradient_steps) % stride
+    fitted, _ = jax.lax.scan(step, fitted, starts)
+    return fitted, _predict(fitted.params, x).reshape(weight.shape)
+
+
+def _predict(network: Network, x: Array) -> Array:
+    """w̄(x) in (0, 1).  Shapes: (..., O) -> (...)."""
+    return jax.nn.sigmoid(apply_network(network, x, jnp.tanh, multiply)[..., 0])
 
 
 @functools.lru_cache(maxsize=16)
