@@ -17,10 +17,11 @@ import gymnasium
 from gammaprime.envs import mujoco
 from gammaprime.loops.rollout import BreakdownError
 from gammaprime.networks import Policy
-from gammaprime.runs import checkpoint
+from gammaprime.runs import checkpoint, lock
 from gammaprime.runs.config import Evaluation
 from gammaprime.runs.directory import from_json
 from gammaprime.runs.interrupts import Interrupted
+from gammaprime.runs.lock import LostError
 from gammaprime.runs.training import Callback, train
 from runs.failing_disk import Killed, failing_writes
 from runs.training_runs import AGENT, EVERY_UPDATE, JUDGED, STEPS, TASK, StopAt, fingerprint, run
@@ -127,6 +128,57 @@ def test_folder_in_use__is_refused(tmp_path):
     run(out, [Intruder()])
 
 
+def test_process_that_slept_and_lost_its_run__writes_nothing(tmp_path):
+    out = tmp_path / "run"
+
+    class Lose(Callback):
+        def on_update(self, update):
+            self.before = {file: file.read_bytes() for file in out.glob("*.jsonl")}
+            (out / ".lock-000002").write_text('{"free": true}')
+
+    lose = Lose()
+    with pytest.raises(LostError, match="was taken over by another process"):
+        run(out, [lose], checkpoint_seconds=1e9)
+    assert len(lose.before) == 2
+    assert {file: file.read_bytes() for file in lose.before} == lose.before
+    assert not (out / "checkpoints").exists()
+
+
+def test_lock__tells_how_far_the_run_is_and_is_free_afterwards(tmp_path, monkeypatch):
+    out, told = tmp_path / "run", []
+
+    class Watch(Callback):
+        def on_update(self, update):
+            held[0].beat()
+            told.append((update, lock.read(out).progress))
+
+    held, take = [], lock.take
+    monkeypatch.setattr(lock, "take", lambda path: held.append(take(path)) or held[-1])
+    run(out, [Watch()])
+    update, progress = told[-1]
+    assert (progress["steps"], progress["total"]) == (STEPS, STEPS)
+    assert progress["return"] == update.row["rollout/ep_rew_mean"]
+    assert 0 < progress["fps"] < 1e6
+    assert "fps" not in told[0][1]
+    assert lock.read(out) is None
+
+
+class Faulty(mujoco.MujocoEnv):
+    """An environment with a mistake of its author."""
+
+    def step(self, action):
+        return {}["key"] if self.age[0] == 9 else super().step(action)
+
+
+def test_error_of_an_environment__keeps_its_type_and_is_no_breakdown(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(KeyError, match="key") as raised:
+        train(AGENT, Faulty(TASK, 2), STEPS, out=out, **EVERY_UPDATE)
+    assert raised.traceback[-1].name == "step"
+    assert not (out / "breakdown").exists()
+    assert lock.read(out) is None
+
+
 @pytest.mark.parametrize(
     ("steps", "message"), [(31, "at least one rollout"), (0, "at least 1"), (64.5, "whole number")]
 )
@@ -164,7 +216,12 @@ def test_checkpoint_of_another_version__is_refused_and_nothing_is_cut(tmp_path, 
     with (out / "metrics.jsonl").open("ab") as file:
         file.write(b"of an update after the checkpoint\n")
     before = {file: file.read_bytes() for file in out.rglob("[!.]*") if file.is_file()}
-    monkeypatch.setattr(type(AGENT), "init_optimiser", lambda self, params: np.zeros(3))
+    init = type(AGENT).init
+
+    def init_otherwise(self, *arguments):
+        return init(self, *arguments)._replace(optimiser=np.zeros(3))
+
+    monkeypatch.setattr(type(AGENT), "init", init_otherwise)
     with pytest.raises(ValueError, match=r"checkpoints: .*differ in .*optimiser.*another version"):
         run(out)
     manifests = ("manifest.json",)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gammaprime.loops.rollout import Episode
 from gammaprime.runs.directory import METRICS, to_json
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # metrics are read where there is no simulator
     from gammaprime.loops.loop import Progress
+    from gammaprime.loops.rollout import Episode
 
 Row = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
@@ -96,11 +96,12 @@ class Recent:
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """Return the episodes as an array, for a checkpoint."""
-        numbers = np.array(self._episodes, np.float64).reshape(-1, len(Episode._fields))
-        return {"recent/episodes": numbers}
+        return {"recent/episodes": np.array(self._episodes, np.float64).reshape(-1, 5)}
 
     def restore(self, snapshot: Arrays) -> None:
         """Go on from a checkpoint."""
+        from gammaprime.loops.rollout import Episode
+
         rows = snapshot["recent/episodes"].tolist()
         self._episodes = deque((Episode(int(n), int(m), *r) for n, m, *r in rows), maxlen=WINDOW)
 
