@@ -5,7 +5,7 @@ import math
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -244,4 +244,34 @@ def test_table__names_only_what_differs():
 )
 def test_table_that_makes_no_sense__is_refused_by_name(table, message):
     with pytest.raises(ValueError, match=re.escape(message)):
+        agent_from(table)
+
+
+@dataclass(frozen=True)
+class OwnWeight(TaylorWeight):
+    """A slot of a user."""
+
+    sharpness: float = 1.0
+
+
+def test_slot_of_a_user__is_found_by_its_module_and_class(monkeypatch):
+    monkeypatch.setitem(sys.modules, OwnWeight.__module__, sys.modules[__name__])
+    agent = PPO(weighting=OwnWeight(gamma_prime=0.999, sharpness=2.0))
+    table = to_table(agent)
+    assert table["weighting"]["kind"] == f"{__name__}:OwnWeight"
+    assert agent_from(json.loads(json.dumps(table))) == agent
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "message"),
+    [
+        ("weighting", "nowhere:Slot", "must be an importable module:Class"),
+        ("weighting", "json:Slot", "must be an importable module:Class"),
+        ("weighting", "subprocess:Popen", "must be a dataclass"),
+        ("agent", "json:JSONDecoder", "unknown kind of agent"),
+    ],
+)
+def test_slot_that_is_none__is_refused(key, kind, message):
+    table = {"kind": kind} if key == "agent" else {"kind": "ppo", key: {"kind": kind, "args": "x"}}
+    with pytest.raises(ValueError, match=message):
         agent_from(table)

@@ -4,8 +4,8 @@
     000000040960.json          written after it: size and hash, the proof that it is whole
     replay/                    transitions, in segments that both name (`runs.segments`)
 
-A checkpoint without its .json was never finished.  The newest that keeps its promise is loaded,
-with a warning for each newer one that does not.  Nothing is unpickled or evaluated.
+A checkpoint without its .json was never finished.  The newest one that is whole is loaded, with a
+warning for each newer one that is damaged.  Nothing is unpickled or evaluated.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _NAME = re.compile(r"\d{12}\.json")
 
 
 class Checkpoint(NamedTuple):
-    """A state, and how long the metrics file was when it was taken."""
+    """State of a run, and the length of its metrics file at that moment."""
 
     step: int
     metrics_bytes: int
     arrays: dict[str, np.ndarray]
     segments: tuple[Segment, ...] = ()
-    """Where the transitions are that it needs, stored before it."""
+    """Files of the replay buffer that it needs, stored before it."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What its manifest and the header of its data both say."""
+        """Facts that are both in its manifest and in the header of its data."""
         facts = {"step": self.step, "metrics_bytes": self.metrics_bytes}
         listed = {"segments": [list(segment) for segment in self.segments]}
         return facts | listed if self.segments else facts
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Store a checkpoint, and only then let go of what is older than the one before it."""
+    """Store a checkpoint, and then remove all but the last two."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = checkpoint.facts
     # In C order: safetensors would store other layouts with their entries shuffled.
@@ -69,7 +69,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole; None where none was ever finished."""
+    """Return the newest checkpoint that is whole, or None if none was ever finished."""
     damaged = []
     for manifest in _manifests(folder):
         try:
@@ -89,7 +89,7 @@ def load(folder: Path) -> Checkpoint | None:
 
 
 def read(manifest: Path) -> Checkpoint:
-    """One checkpoint, if it keeps every promise of its manifest."""
+    """Return one checkpoint, if it is what its manifest says."""
     try:
         promise = from_json(manifest)
     except (ValueError, RecursionError) as error:
@@ -115,9 +115,9 @@ def read(manifest: Path) -> Checkpoint:
 
 
 def set_aside(folder: Path, step: int) -> None:
-    """Put away, under another name, what is newer than the step a run goes on from.
+    """Rename damaged checkpoints that are newer than the step a run resumes from.
 
-    A run writes these steps again; left in place, they would be found damaged each time.
+    The run writes these steps again; left in place, they would be found damaged each time.
     """
     for manifest in _manifests(folder):
         if int(manifest.stem) > step:
@@ -143,14 +143,14 @@ def _check_promise(manifest: Path, promise: Mapping[str, Any]) -> None:
 
 
 def _facts(packed: bytes) -> dict[str, Any]:
-    """What the header of a safetensors file says, after `unpack` has accepted it."""
+    """Return the facts in the header of a safetensors file that `unpack` has accepted."""
     header = json.loads(packed[8 : 8 + int.from_bytes(packed[:8], "little")])
     told = header["__metadata__"]
     return {name: json.loads(told[name]) for name in FACTS if name in told}
 
 
 def _manifests(folder: Path) -> list[Path]:
-    """Newest first."""
+    """Return the manifests in a folder, newest first."""
     if not folder.is_dir():
         return []
     return sorted((f for f in folder.iterdir() if _NAME.fullmatch(f.name)), reverse=True)
@@ -158,7 +158,7 @@ def _manifests(folder: Path) -> list[Path]:
 
 def _prune(folder: Path) -> None:
     for manifest in _manifests(folder)[KEPT:]:
-        # The promise goes first: what remains without it counts as never finished.
+        # The manifest goes first: data without it counts as never finished.
         manifest.unlink(missing_ok=True)
     kept = {manifest.stem for manifest in _manifests(folder)}
     for data in folder.glob("*.safetensors"):
@@ -169,7 +169,7 @@ def _prune(folder: Path) -> None:
 
 
 def _needed(folder: Path) -> list[Segment]:
-    """The segments of the checkpoints that are kept, as far as these can be read."""
+    """Return the segments of the checkpoints that are kept and can be read."""
     needed: list[Segment] = []
     for manifest in _manifests(folder):
         try:

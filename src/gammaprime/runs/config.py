@@ -3,6 +3,7 @@
 A dataclass becomes a table of JSON or TOML with its ``kind``: ``PPO(advantage=TaylorQ(order=2))``
 is ``{"kind": "ppo", "advantage": {"kind": "taylor_q", "order": 2, ...}, ...}``.  Infinity is
 written "inf".  Keys that a table leaves out keep their defaults, unknown keys are refused.
+A slot of the user's own is ``{"kind": "module:Class", ...}``.
 
 No simulator is needed here: the time limits of tasks are data (`gammaprime.envs.time_limit`).
 """
@@ -14,6 +15,7 @@ import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pkgutil import resolve_name
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from gammaprime import envs
@@ -25,6 +27,7 @@ Table = dict[str, Any]
 
 DEFAULT_GAMMA_PRIME = 0.999
 """γ' of the reported returns of a task that has no time limit."""
+SLOTS = ("advantage", "weighting")
 SETTINGS = {"agent", "task", "protocol", "steps", "seed"}
 
 
@@ -161,7 +164,12 @@ def whole_steps(steps: float) -> int:
 
 
 def kind_of(cls: type) -> str:
-    """Return the name of a class in tables: PPO is ppo, TaylorQ is taylor_q."""
+    """Return the name of a class in tables: PPO is ppo, TaylorQ is taylor_q.
+
+    A slot that was written outside of the package is "module:Class".
+    """
+    if not cls.__module__.startswith("gammaprime."):
+        return f"{cls.__module__}:{cls.__qualname__}"
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
 
 
@@ -221,10 +229,23 @@ def _from_kinds(key: str, table: Any, kinds: Mapping[str, type]) -> Any:
         table = {"kind": table}
     if not isinstance(table, Mapping) or "kind" not in table:
         raise ValueError(f"{key}={table!r}: must be a table with a kind: {', '.join(kinds)}")
-    if table["kind"] not in kinds:
-        raise ValueError(unknown(f"kind of {key}", table["kind"], kinds))
-    rest = {name: value for name, value in table.items() if name != "kind"}
-    return from_table(kinds[table["kind"]], rest)
+    kind, rest = table["kind"], {name: x for name, x in table.items() if name != "kind"}
+    if key in SLOTS and ":" in str(kind):
+        return from_table(_find_slot(key, kind), rest)
+    if kind not in kinds:
+        raise ValueError(unknown(f"kind of {key}", kind, kinds))
+    return from_table(kinds[kind], rest)
+
+
+def _find_slot(key: str, kind: str) -> type:
+    """Return a slot of the user's own, "module:Class", which must be a dataclass."""
+    try:
+        found = resolve_name(kind)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{key}={kind!r}: must be an importable module:Class ({error})") from None
+    if not (isinstance(found, type) and is_dataclass(found)):
+        raise ValueError(f"{key}={kind!r}: must be a dataclass")
+    return found
 
 
 def _fit(key: str, value: Any, kind: Any) -> Any:

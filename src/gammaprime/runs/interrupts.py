@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, heard between two updates instead of inside one."""
+"""Ctrl-C and SIGTERM, handled between two updates instead of inside one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """While it is entered, the first signal only asks to stop; a second Ctrl-C stops at once."""
+    """Context in which the first signal only asks to stop; a second Ctrl-C stops at once."""
 
     def __init__(self, active: bool) -> None:
         self.asked: int | None = None
@@ -28,7 +28,7 @@ class Interrupts:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        # Python hears signals in its main thread alone, and lets nobody else say how.
+        # Python handles signals in its main thread alone.
         if self._active and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hear) for number in HEARD}
         return self

@@ -45,7 +45,7 @@ class LostError(ValueError):
 
 @dataclass(frozen=True)
 class Holder:
-    """Who trains a run, and how far it is."""
+    """Process that trains a run, and how far it is."""
 
     host: str
     pid: int
@@ -200,7 +200,7 @@ def _created(pid: int) -> float | None:
     """Return when a process of this machine was created, or None if it has ended."""
     try:
         import psutil
-    except ImportError:  # an environment from before psutil was among the requirements
+    except ImportError:  # an environment older than this requirement
         return _created_in_proc(pid)
     try:
         process = psutil.Process(pid)

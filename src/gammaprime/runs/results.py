@@ -1,4 +1,4 @@
-"""What the runs of a sweep have stored, as arrays: all that figures read of them."""
+"""Results of the runs of a sweep as arrays: all that figures read of a run."""
 
 from __future__ import annotations
 

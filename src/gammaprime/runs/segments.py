@@ -1,12 +1,12 @@
-"""A replay on disk: immutable files that each hold some of its transitions, in their order.
+"""The replay buffer on disk: immutable files that hold its transitions in their order.
 
     checkpoints/replay/000000401408-000000405504-<hash>.safetensors
 
-A checkpoint names the segments it needs, with their hashes, and writes only those that are new:
-`LARGEST` new transitions or more are written once.  Fewer are put together like the digits of a
-binary counter: a new segment takes in the one before it while that is no longer than itself, up to
-`LARGEST`.  So a checkpoint after every update leaves a few hundred files, and writes a transition
-at most log2(`LARGEST` / new ones) + 1 times.  What is put together is read from memory.
+A checkpoint names the segments it needs, with their hashes, and writes only those that are new.
+`LARGEST` new transitions or more are written once.  Fewer are merged like the digits of a binary
+counter: a new segment takes in the one before it while that is no longer than itself, up to
+`LARGEST`.  So checkpoints after every update leave a few hundred files, and write a transition at
+most log2(`LARGEST` / new ones) + 1 times.  Merged transitions are read from memory.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:  # checkpoints are read where there is no JAX
     from gammaprime.loops.replay import Replay
 
 LARGEST = 4_096
-"""Transitions: 1 MB of Ant-v4."""
+"""Transitions of a segment, at most: 1 MB of Ant-v4."""
 REPLAY = "replay"
 
 
 class DamagedError(ValueError):
-    """A file that is not what it was promised to be."""
+    """A file whose size, hash or content is not what its manifest says."""
 
 
 class Segment(NamedTuple):
-    """The transitions ``start`` to ``stop`` of a run, in one file."""
+    """Transitions ``start`` to ``stop`` of a run, in one file."""
 
     start: int
     stop: int
@@ -48,15 +48,17 @@ class Segment(NamedTuple):
 
     @property
     def length(self) -> int:
+        """Number of transitions."""
         return self.stop - self.start
 
     def file(self, folder: Path) -> Path:
+        """Return its file in a folder of checkpoints."""
         name = f"{self.start:012d}-{self.stop:012d}-{self.sha256[:16]}.safetensors"
         return folder / REPLAY / name
 
 
 def extend(folder: Path, segments: Sequence[Segment], replay: Replay) -> tuple[Segment, ...]:
-    """Store what a replay holds beyond these segments; those that hold all of it now."""
+    """Store the transitions that no segment holds yet; return the segments that hold all."""
     kept, start = _plan(segments, replay.oldest, replay.count)
     if start < replay.count:
         (folder / REPLAY).mkdir(parents=True, exist_ok=True)
@@ -66,7 +68,7 @@ def extend(folder: Path, segments: Sequence[Segment], replay: Replay) -> tuple[S
 
 
 def _plan(segments: Sequence[Segment], oldest: int, stop: int) -> tuple[list[Segment], int]:
-    """The segments that stay as they are, and the transition from which to write anew."""
+    """Return the segments that stay, and the first transition that is to be written."""
     kept = [segment for segment in segments if segment.stop > oldest]
     start = kept[-1].stop if kept else oldest
     if start == stop:
@@ -83,13 +85,13 @@ def _plan(segments: Sequence[Segment], oldest: int, stop: int) -> tuple[list[Seg
 def _write(folder: Path, replay: Replay, start: int, stop: int) -> Segment:
     packed = pack(replay.take(start, stop))
     segment = Segment(start, stop, len(packed), hashlib.sha256(packed).hexdigest())
-    # Also where there is a file of this name: it may be the damaged one a run went back from.
+    # Written even if the file is there: it may be the damaged one that a run went back from.
     write_whole(segment.file(folder), packed)
     return segment
 
 
 def check(folder: Path, segments: Sequence[Segment]) -> None:
-    """Refuse segments that have gaps, or whose files are not what their hashes promise."""
+    """Refuse segments that have gaps, or whose files do not have their sizes and hashes."""
     for before, after in itertools.pairwise(segments):
         if before.stop != after.start:
             raise DamagedError(f"{folder}: no segment holds transitions from {before.stop} on")
@@ -105,7 +107,7 @@ def check(folder: Path, segments: Sequence[Segment]) -> None:
 
 
 def restore(folder: Path, segments: Sequence[Segment], replay: Replay) -> None:
-    """Fill a replay, whose count is known, with the transitions it then held."""
+    """Fill a replay buffer, whose count is restored, with the transitions that it held."""
     held = (segments[0].start, segments[-1].stop) if segments else (0, 0)
     if not (held[0] <= replay.oldest and held[1] == replay.count):
         raise ValueError(
@@ -117,7 +119,7 @@ def restore(folder: Path, segments: Sequence[Segment], replay: Replay) -> None:
 
 
 def prune(folder: Path, needed: Iterable[Segment]) -> None:
-    """Remove the segments that no checkpoint needs any more."""
+    """Remove the segments that no checkpoint needs."""
     names = {segment.file(folder).name for segment in needed}
     for file in (folder / REPLAY).glob("*.safetensors"):
         if file.name not in names:
@@ -126,12 +128,12 @@ def prune(folder: Path, needed: Iterable[Segment]) -> None:
 
 
 def drop(folder: Path) -> None:
-    """Remove all segments: a run that is done learns no more."""
+    """Remove all segments of a run that is done."""
     shutil.rmtree(folder / REPLAY, ignore_errors=True)
 
 
 def from_list(rows: Any) -> tuple[Segment, ...]:
-    """The segments that a manifest lists; ValueError where it makes no sense."""
+    """Return the segments that a manifest lists; `ValueError` if the list makes no sense."""
     kinds = (int, int, int, str)
     if not isinstance(rows, list):
         raise ValueError(f"segments={rows!r} makes no sense")
@@ -142,5 +144,5 @@ def from_list(rows: Any) -> tuple[Segment, ...]:
 
 
 def _is_hex(text: str) -> bool:
-    """A name from a file must not lead out of its folder."""
+    """Return whether a text is a hash: a name from a file must not lead out of its folder."""
     return len(text) == 64 and set(text) <= set("0123456789abcdef")

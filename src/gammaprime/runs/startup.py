@@ -1,4 +1,4 @@
-"""What a process sets up before it trains: one thread for BLAS and XLA, a compilation cache.
+"""Settings of a process before it trains: one thread for BLAS and XLA, a compilation cache.
 
 One thread is the faster way for networks of this size, and sums are then added in the same order
 on every machine.  Nothing is imported here: these libraries read their settings at their import.

@@ -50,7 +50,7 @@ RETURN = "rollout/ep_rew_mean"
 
 @dataclass(frozen=True)
 class Update:
-    """What a callback sees after each update."""
+    """One update, as callbacks see it."""
 
     steps: int
     """Environment steps so far."""
@@ -360,7 +360,7 @@ def make_loop(config: RunConfig, env: VecEnv) -> Loop:
 
 
 class Upkeep(NamedTuple):
-    """What a run does beside its numbers."""
+    """Settings of a run that do not change its numbers."""
 
     checkpoint_seconds: float
     tensorboard: bool
