@@ -121,7 +121,7 @@ class AveragedWeight:
     """Units of each hidden layer of the regression."""
     learning_rate: float = 3e-3
     """Learning rate of the regression; usually 1e-3 to 1e-2."""
-    gradient_steps: int = 16
+    gradient_steps: int = 64
     """Gradient steps of the regression in each update, each on an eighth of the rollout."""
 
     def __post_init__(self) -> None:
