@@ -87,7 +87,8 @@ def name_of(config: Config) -> str:
     """Of an agent with its weighting, as the figures call them."""
     agent = config["settings"]["agent"]
     name = options.name_of(options.agent_from(agent)).upper()
-    marks = {"density_ratio": "(γ)", "taylor_weight": ", weighted"}
+    weighted = {"taylor_weight": ", weighted", "averaged_weight": ", averaged"}
+    marks = {"density_ratio": "(γ)"} | weighted
     return name + marks.get(agent["weighting"]["kind"], "")
 
 
