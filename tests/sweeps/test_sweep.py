@@ -68,7 +68,7 @@ SHIPPED = {
     "fig_td3": (80, FOUR, 5, 1_000_000),
     "fig_sac": (60, FOUR, 5, 1_000_000),
     "table_td3": (120, FOUR, 5, 1_000_000),
-    "ours": (300, SIX, 5, 1_000_000),
+    "ours": (117, GYM, 3, 1_000_000),
     "learning_onpolicy": (30, ("HalfCheetah-v4", "Walker2d-v4", "Hopper-v4"), 5, 1_000_000),
     "learning_offpolicy": (18, ("HalfCheetah-v4", "Hopper-v4"), 3, 300_000),
     "demo": (6, ("Hopper-v4",), 2, 200_000),
@@ -89,7 +89,8 @@ def test_shipped_sweep__has_its_runs_tasks_seeds_and_steps(name):
     runs = sweep.runs()
     assert len(runs) == len({run.path(Path()) for run in runs}) == number
     assert sweep.tasks == tasks
-    assert sweep.seeds == tuple(range(seeds))
+    first = 100 if name == "ours" else 0  # a round that chooses, on seeds of its own
+    assert sweep.seeds == tuple(range(first, first + seeds))
     assert sweep.steps == steps
     assert {run.config["settings"]["protocol"]["eval_gamma_prime"] for run in runs} <= {0.999, 0.99}
     assert all(label in LABELS for label in sweep.paper)
