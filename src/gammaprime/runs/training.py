@@ -16,7 +16,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,6 +60,22 @@ class Update:
     """The line of metrics.jsonl."""
     clock: Row
     """The line of wall_clock.jsonl."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Settings of a run that do not change its numbers."""
+
+    checkpoint_seconds: float
+    """Seconds between checkpoints; 0 saves after every update."""
+    tensorboard: bool
+    """Write events for TensorBoard beside the metrics."""
+    command: Sequence[str] | None = None
+    """Command line for the manifest; that of this process by default."""
+
+    def __post_init__(self) -> None:
+        if not self.checkpoint_seconds >= 0.0:
+            raise ValueError(f"checkpoint_seconds={self.checkpoint_seconds!r}: must be 0 or more")
 
 
 class Callback:
@@ -111,31 +127,11 @@ def train(
     Returns:
         The run with its metrics and its policy.
     """
-    if not checkpoint_seconds >= 0.0:
-        raise ValueError(f"checkpoint_seconds={checkpoint_seconds!r}: must be 0 or more")
-    start_jax()
-    world = Environments(env_or_task, agent, time_limit, time_feature, stagger)
-    try:
-        asked = world.limit(evaluation or Evaluation())
-        options = (asked, time_limit, time_feature, stagger)
-        config = RunConfig(agent, world.task, whole_steps(steps), seed, *options).resolve()
-        upkeep = Upkeep(checkpoint_seconds, tensorboard)
-        if out is None:
-            return Session(config, world, upkeep, None).run(callbacks)
-        path, table = Path(out), config.to_table()
-        if directory.is_done(path, table):
-            segments.drop(path / directory.CHECKPOINTS)
-            return Run.load(path)
-        world.check()
-        with lock.hold(path) as held:
-            if directory.is_done(path, table):  # by another process, a moment ago
-                return Run.load(path)
-            resumes = {"resume": "exact" if world.env.exact_resume else "statistical"}
-            about = provenance.manifest(config.seed, command) | resumes
-            directory.begin_or_resume(path, table, about)
-            return Session(config, world, upkeep, held).run(callbacks)
-    finally:
-        world.close()
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command)
+    with closing(Environments(env_or_task, agent, time_limit, time_feature, stagger)) as world:
+        asked = (world.limit(evaluation or Evaluation()), time_limit, time_feature, stagger)
+        config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked)
+        return _train(config.resolve(), world, out, callbacks, upkeep)
 
 
 def train_config(
@@ -149,21 +145,34 @@ def train_config(
     """Train the run of a configuration, or go on with it; see `train` for the arguments."""
     if not isinstance(config.task, str):
         raise ValueError(f"{out}: was trained on an object; call train() with it again")
-    return train(
-        config.agent,
-        config.task,
-        config.steps,
-        config.seed,
-        out,
-        callbacks,
-        config.evaluation,
-        config.time_limit,
-        config.time_feature,
-        config.stagger,
-        checkpoint_seconds,
-        tensorboard,
-        command,
-    )
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command)
+    options = (config.time_limit, config.time_feature, config.stagger)
+    with closing(Environments(config.task, config.agent, *options)) as world:
+        return _train(config.resolve(), world, out, callbacks, upkeep)
+
+
+def _train(
+    config: RunConfig,
+    world: Environments,
+    out: str | Path | None,
+    callbacks: Sequence[Callback],
+    upkeep: Upkeep,
+) -> Run:
+    start_jax()
+    if out is None:
+        return Session(config, world, upkeep, None).run(callbacks)
+    path, table = Path(out), config.to_table()
+    if directory.is_done(path, table):
+        segments.drop(path / directory.CHECKPOINTS)
+        return Run.load(path)
+    world.check()
+    with lock.hold(path) as held:
+        if directory.is_done(path, table):  # by another process, a moment ago
+            return Run.load(path)
+        resumes = {"resume": "exact" if world.env.exact_resume else "statistical"}
+        manifest = provenance.manifest(config.seed, upkeep.command) | resumes
+        directory.begin_or_resume(path, table, manifest)
+        return Session(config, world, upkeep, held).run(callbacks)
 
 
 def resume(
@@ -357,13 +366,6 @@ def make_loop(config: RunConfig, env: VecEnv) -> Loop:
     if isinstance(config.agent, OffPolicy):
         return OffPolicyLoop(config.agent, env, config.steps, config.seed, gamma_prime)
     return OnPolicyLoop(config.agent, env, config.steps, config.seed, gamma_prime)
-
-
-class Upkeep(NamedTuple):
-    """Settings of a run that do not change its numbers."""
-
-    checkpoint_seconds: float
-    tensorboard: bool
 
 
 class Session:
