@@ -1,4 +1,4 @@
-"""The words every room shares: discounts, orders, transitions, and the rules they obey."""
+"""Types and checks shared by the whole package: discounts, orders, transitions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from typing import Any, NamedTuple
 Order = int | float
 """The order K of an expansion: an integer 0, 1, 2, ... or ``math.inf``."""
 
+MAX_ORDER = 10_000
+"""Largest finite order that is computed by one pass for each order."""
+
+MAX_TERMS = 1_000
+"""Largest order for which every term is computed and kept by itself."""
+
 
 class Transition(NamedTuple):
-    """What a batch of N environments answers to N actions.
+    """One step of N environments.
 
-    ``terminated``: the end is real, everything after it is worth 0.  ``truncated``: the future
-    was cut off, the successor's value stands in for it.  Both may be true: terminated wins.
+    ``terminated``: the episode ended for good, everything after it is worth 0.  ``truncated``:
+    the episode was cut off, the value of the successor stands for the rest.  Both may be true;
+    terminated wins.
     """
 
     next_obs: Any
     """(N, ...) the TRUE successor, before any reset."""
     reward: Any
-    """(N,) raw: never scaled, never topped up with a value."""
+    """(N,) raw: not scaled, no value added to it."""
     terminated: Any
     """(N,) bool."""
     truncated: Any
@@ -31,11 +38,11 @@ class Transition(NamedTuple):
     step: Any
     """(N,) age of the state that was acted in: 0 for a reset state."""
     obs: Any
-    """(N, ...) what to act on next: the successor, or a reset observation where one ended."""
+    """(N, ...) observation to act on next: the successor, or that of a reset after an end."""
 
 
 class Trajectory(NamedTuple):
-    """T steps of N environments, time first: what a rollout is made of."""
+    """T steps of N environments, time first."""
 
     obs: Any
     """(T, N, ...)."""
@@ -54,7 +61,7 @@ class Trajectory(NamedTuple):
 
 
 def check_discount(name: str, value: float, *, one_allowed: bool = False) -> float:
-    """The discount as a float, if it lies in [0, 1), or in [0, 1] where one is allowed."""
+    """Return the discount as a float, if it lies in [0, 1), or [0, 1] where one is allowed."""
     number = _as_float(name, value)
     if not (0.0 <= number < 1.0 or (one_allowed and number == 1.0)):
         raise ValueError(f"{name}={value!r}: must lie in [0, 1{']' if one_allowed else ')'}")
@@ -62,11 +69,10 @@ def check_discount(name: str, value: float, *, one_allowed: bool = False) -> flo
 
 
 def check_discounts(gamma: float, gamma_prime: float) -> tuple[float, float]:
-    """The pair as floats, if 0 ≤ γ ≤ γ' ≤ 1 and γ < 1.
+    """Return the pair as floats, if 0 ≤ γ ≤ γ' ≤ 1 and γ < 1.
 
-    γ' = γ is valid: every expansion is then its base quantity.  γ' < γ is refused,
-    although the series may converge: its signs alternate and the weights w_K(t)
-    lose their meaning as probabilities.
+    γ' = γ is valid and expands nothing.  γ' < γ is refused, although the series may converge:
+    its signs alternate, and the weights w_K(t) are no longer probabilities.
     """
     gamma = check_discount("gamma", gamma)
     target = _as_float("gamma_prime", gamma_prime)
@@ -76,7 +82,10 @@ def check_discounts(gamma: float, gamma_prime: float) -> tuple[float, float]:
 
 
 def check_order(order: Order, *, infinite_allowed: bool = True) -> Order:
-    """The order as an int, or ``math.inf`` where that is allowed."""
+    """Return the order as an int, or ``math.inf`` where that is allowed.
+
+    Where it is not, each order is a term of its own, and orders above MAX_TERMS are refused.
+    """
     if isinstance(order, float) and math.isinf(order) and order > 0:
         if infinite_allowed:
             return math.inf
@@ -89,18 +98,44 @@ def check_order(order: Order, *, infinite_allowed: bool = True) -> Order:
     if index < 0 or isinstance(order, bool):
         rule = "an integer >= 0 or math.inf" if infinite_allowed else "an integer >= 0"
         raise ValueError(f"order={order!r}: must be {rule}")
+    if not infinite_allowed and index > MAX_TERMS:
+        raise ValueError(f"order={order!r}: must be at most {MAX_TERMS}, one term for each order")
     return index
 
 
+def saturate_order(order: Order, gamma: float, gamma_prime: float) -> Order:
+    """Return math.inf if the orders above this one add less than a rounding error, else the order.
+
+    What order K leaves out is c^{K+1} of the value at γ', and at most K+2 times that of its
+    gradient.
+
+    Paper: prop:kth-expansion.
+    """
+    if math.isinf(order) or order == 0 or gamma_prime == gamma:
+        return order
+    left = math.log(order + 2) + (order + 1) * math.log(taylor_ratio(gamma, gamma_prime))
+    return math.inf if left < -53 * math.log(2) else order
+
+
+def check_passes(order: Order) -> int:
+    """Return a finite order as an int, if it is not above MAX_ORDER."""
+    if order > MAX_ORDER:
+        raise ValueError(
+            f"order={order!r}: must be at most {MAX_ORDER} at these discounts, or math.inf; "
+            "each order is a pass of its own"
+        )
+    return int(order)
+
+
 def check_fraction(name: str, value: float) -> float:
-    """The number as a float, if it lies in [0, 1]."""
+    """Return the number as a float, if it lies in [0, 1]."""
     if not 0.0 <= (number := _as_float(name, value)) <= 1.0:
         raise ValueError(f"{name}={value!r}: must lie in [0, 1]")
     return number
 
 
 def check_count(name: str, value: int) -> int:
-    """The number as an int, if it is whole and at least 1."""
+    """Return the number as an int, if it is whole and at least 1."""
     try:
         count = operator.index(value)
     except TypeError:
@@ -147,11 +182,29 @@ def check_sizes(name: str, value: Any) -> tuple[int, ...]:
 
 
 def taylor_ratio(gamma: float, gamma_prime: float) -> float:
-    """c = (γ'−γ)/(1−γ) in [0, 1], the factor by which each order shrinks the error.
+    """Return c = (γ'−γ)/(1−γ) in [0, 1], the factor by which each order shrinks the error.
 
     Paper: prop:kth-expansion.
     """
     return (gamma_prime - gamma) / (1.0 - gamma)
+
+
+def taylor_mass(gamma: float, gamma_prime: float, order: Order) -> float:
+    """Return Σ_{k=1}^K c^k, the weight of everything that an expansion adds to its base.
+
+    It is (γ'−γ)/(1−γ') at order math.inf, and K at γ' = 1.
+
+    Paper: prop:kth-expansion.
+    """
+    if math.isinf(order):
+        return (gamma_prime - gamma) / (1.0 - gamma_prime) if gamma_prime < 1.0 else math.inf
+    c = taylor_ratio(gamma, gamma_prime)
+    if order <= 1000:
+        return math.fsum(c**k for k in range(1, int(order) + 1))
+    if gamma_prime == 1.0:
+        return float(order)
+    missing = (1.0 - gamma_prime) / (1.0 - gamma)
+    return -math.expm1(order * math.log(c)) * c / missing if c > 0.0 else 0.0
 
 
 def _as_float(name: str, value: float) -> float:
@@ -164,7 +217,7 @@ def _as_float(name: str, value: float) -> float:
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
-    """The message for a name that does not exist: the nearest one, or else all of them."""
+    """Return the error message for an unknown name: the nearest known one, or all of them."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names)}"

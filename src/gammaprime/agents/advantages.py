@@ -155,21 +155,20 @@ class TaylorQ:
     def estimate(self, experience: Experience, gamma: float, lam: float) -> Estimate:
         """Mixture of GAE and its expansion; the critic learns the λ-return at γ."""
         advantage, target = base_estimate(experience, gamma, lam)
-        # A case of its own, because (A + V) − V is not A in floating point: without an
-        # expansion the agent is the plain one bit for bit.
-        if self.eta == 0 or self.order == 0 or self.gamma_prime == gamma:
-            return Estimate(advantage, target[None])
-        past = (experience.next_values[0], *experience.ends, gamma, self.gamma_prime)
-        if self.lookahead is None:
-            expanded = estimators.expand(target, *past, self.order, tail=self.tail)
-        else:
-            order = int(self.order)
-            expanded = estimators.expand_window(target, *past, order, lookahead=self.lookahead)
-        value, baseline = experience.values[0], None
-        if self.center:
-            baseline = estimators.taylor_baseline(value, gamma, self.gamma_prime, self.order)
-        mixed = estimators.taylor_advantage(target, expanded, value, self.eta, baseline)
-        return Estimate(mixed, target[None])
+        expanded = estimators.expand_advantage(
+            advantage,
+            experience.values[0],
+            experience.next_values[0],
+            *experience.ends,
+            gamma,
+            self.gamma_prime,
+            self.order,
+            self.eta,
+            tail=self.tail,
+            lookahead=self.lookahead,
+            center=self.center,
+        )
+        return Estimate(expanded, target[None])
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,25 @@
-"""The sampled room: trajectories in, estimates out, as NumPy, JAX or torch arrays.
+"""Estimates from sampled trajectories, as NumPy, JAX or torch arrays.
 
-Time is axis 0 and anything may follow it.  ``terminated`` ends in zeros, ``truncated`` in the
-value of the true successor; where both are set, terminated wins.
+Time is axis 0 and anything may follow it.  Past a row that is ``terminated`` everything is 0, past
+one that is ``truncated`` the value of the true successor is used; terminated wins over truncated.
 """
 
-from gammaprime.estimators.advantages import (
-    gradient_advantage,
-    mix,
-    taylor_advantage,
-    taylor_baseline,
-)
+from gammaprime.estimators.advantages import expand_advantage, gradient_advantage, mix
 from gammaprime.estimators.backend import discounted_sum
-from gammaprime.estimators.curve import OrderCurve, order_curve
 from gammaprime.estimators.delta_heads import (
     TDDelta,
     td_delta,
     td_delta_lambdas,
     td_delta_rewards,
 )
-from gammaprime.estimators.expansions import expand, expand_terms
+from gammaprime.estimators.expansions import (
+    OrderCurve,
+    expand,
+    expand_terms,
+    order_curve,
+    survival_rate,
+    tail_share,
+)
 from gammaprime.estimators.returns import discounted_return, gae, lambda_return
 from gammaprime.estimators.weights import (
     effective_horizon,
@@ -35,6 +36,7 @@ __all__ = [
     "discounted_sum",
     "effective_horizon",
     "expand",
+    "expand_advantage",
     "expand_random",
     "expand_terms",
     "expand_window",
@@ -45,8 +47,8 @@ __all__ = [
     "mix",
     "order_curve",
     "sample_jumps",
-    "taylor_advantage",
-    "taylor_baseline",
+    "survival_rate",
+    "tail_share",
     "td_delta",
     "td_delta_lambdas",
     "td_delta_rewards",

@@ -1,4 +1,4 @@
-"""The one module that knows which array library it serves: NumPy, JAX or torch."""
+"""Array libraries: the functions that differ between NumPy, JAX and torch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,22 @@ Algebra = Callable[..., tuple[Array, Array]]
 
 
 def discounted_sum(x: Array, decay: Array | float) -> Array:
-    """The primitive: y_t = x_t + decay_t · y_{t+1}, with nothing after the last row.
+    """Sum backwards over time: y_t = x_t + decay_t · y_{t+1}, with nothing after the last row.
 
-    Returns, advantages and every Taylor order are elementwise algebra around it: a loop that
-    works in place in NumPy, a loop that autograd can follow in torch, a reverse scan in JAX.
-    Values are not inspected: a NaN reaches every row before it, through a zero decay too.
+    Returns, advantages and every Taylor order are elementwise algebra around this function: a
+    loop that works in place in NumPy, a loop that autograd can follow in torch, a reverse scan
+    in JAX.  Values are not inspected: a NaN reaches every row before it, through a zero decay too.
+
+    Args:
+        x: What is added up, time first.
+        decay: Factor of the sum that follows each row, or one number for all rows.
+
+    Returns:
+        The sums, in the library and dtype of the arrays.
+
+    Example:
+        >>> discounted_sum([1.0, 1.0, 1.0], 0.5)
+        array([1.75, 1.5 , 1.  ])
 
     Shapes: x (T, ...), decay (T, ...) or one number -> (T, ...).
     """
@@ -42,10 +53,10 @@ def discounted_sum(x: Array, decay: Array | float) -> Array:
 
 
 def discounted_sum_of(algebra: Algebra, *arrays: Array) -> Array:
-    """`discounted_sum` of (x, decay) = algebra(*arrays), which must work entry by entry.
+    """Return `discounted_sum` of (x, decay) = algebra(*arrays), which must be elementwise.
 
-    Where JAX traces, the algebra runs inside the scan, one row at a time: x and decay are
-    never written to memory, which is where the time goes: see `make bench CONTESTS=jax`.
+    Where JAX traces, the algebra runs inside the scan, one row at a time, so that x and decay
+    are never written to memory: see `make bench CONTESTS=jax`.
 
     Shapes: all (T, ...) -> (T, ...).
     """
@@ -59,6 +70,21 @@ def discounted_sum_of(algebra: Algebra, *arrays: Array) -> Array:
         return total, total
 
     return jax.lax.scan(step, jax.numpy.zeros_like(arrays[0][0]), arrays, reverse=True)[1]
+
+
+UNROLLED = 32
+"""Longest loop that is unrolled where JAX traces; longer ones would take minutes to compile."""
+
+
+def repeat(count: int, step: Callable[..., Any], *carry: Any) -> Any:
+    """Return the carry after ``count`` times ``carry = step(*carry)``."""
+    if count > UNROLLED and is_traced(*carry):
+        import jax
+
+        return jax.lax.fori_loop(0, count, lambda _, carried: step(*carried), carry)
+    for _ in range(count):
+        carry = step(*carry)
+    return carry
 
 
 def _numpy_scan(x: Array, decay: Array) -> Array:
@@ -86,7 +112,7 @@ def _torch_scan(x: Array, decay: Array) -> Array:
 
 @functools.cache
 def _jax_scan() -> Callable[[Array, Array], Array]:
-    """Compiled once: an eager scan over a fresh function would be traced at every call."""
+    """Return the compiled scan; an eager scan over a new function is traced at every call."""
     import jax
 
     def step(following: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -101,7 +127,7 @@ def _jax_scan() -> Callable[[Array, Array], Array]:
 
 
 def namespace(*arrays: Any) -> Any:
-    """The array-API namespace of the arrays; NumPy, lists and numbers join JAX or torch."""
+    """Return the array-API namespace of the arrays; NumPy, lists and numbers join JAX or torch."""
     ours: list[Any] = [a for a in arrays if compat.is_jax_array(a) or compat.is_torch_array(a)]
     try:
         return compat.array_namespace(*(ours or [np.empty(0)]))
@@ -110,7 +136,7 @@ def namespace(*arrays: Any) -> Any:
 
 
 def as_array(xp: Any, name: str, value: Any) -> Array:
-    """The value as an array of this library, if it holds real numbers."""
+    """Return the value as an array of this library, if it holds real numbers."""
     if compat.is_jax_array(value) or compat.is_torch_array(value):
         array = value
     else:
@@ -130,13 +156,13 @@ def _from_host(xp: Any, name: str, value: Any) -> Array:
 
 
 def float_dtype(xp: Any, *arrays: Array) -> Any:
-    """The float dtype the arrays share; integers and flags do not vote."""
+    """Return the float dtype that the arrays share; integers and flags are ignored."""
     floats = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
     return xp.result_type(*floats) if floats else xp.asarray(0.0).dtype
 
 
 def is_traced(*arrays: Any) -> bool:
-    """True where JAX is tracing (jit, grad, vmap), so that no value can be looked at."""
+    """Return whether JAX is tracing (jit, grad, vmap), so that values are not known."""
     seen = [a for a in arrays if compat.is_jax_array(a)]
     if not seen:
         return False
@@ -146,9 +172,9 @@ def is_traced(*arrays: Any) -> bool:
 
 
 def any_seen(mask: Array) -> bool:
-    """True if an entry is set and can be looked at; under tracing nothing can.
+    """Return whether an entry is set, False where JAX traces and it cannot be known.
 
-    Asked of the answer, not of the mask: under jit even a constant's answer is traced.
+    The answer is tested, not the mask: under jit the answer is traced even for a constant.
     """
     answer = namespace(mask).any(mask)
     return not is_traced(answer) and bool(answer)

@@ -1,4 +1,4 @@
-"""TD(Δ), the rival: one critic head for each difference between neighbouring discounts.
+"""TD(Δ), the method that the paper compares with: one critic head per difference of discounts.
 
 Romoff et al., "Separating value functions across time-scales", 2019; appendix F of the paper.
 Head z learns W_z = V_{γ_z} − V_{γ_{z−1}}, so that V_{γ_z} is the sum of the heads up to z.
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gammaprime.estimators.backend import discounted_sum, namespace
-from gammaprime.estimators.checks import check_finite
-from gammaprime.estimators.ends import Ends, as_batch, stop_at, where_read
+from gammaprime.estimators.inputs import Ends, as_batch, check_finite, stop_at, where_read
 from gammaprime.types import check_discount, check_fraction
 from gammaprime.typing import Array
 
@@ -20,24 +19,36 @@ RULES = ("unbiased", "capped", "double_capped")
 
 
 class TDDelta(NamedTuple):
-    """What a policy and Z critic heads learn from one batch."""
+    """Advantages and targets of a policy and Z critic heads."""
 
     advantage: Array
     """GAE at the last discount on the sum of the heads, for the policy: (T, ...)."""
     head_advantages: Array
     """GAE of each head on its own reward: (Z, T, ...)."""
     targets: Array
-    """What each head should learn, its advantage plus its value: (Z, T, ...)."""
+    """Targets of the heads, each its advantage plus its value: (Z, T, ...)."""
 
 
 def td_delta_rewards(
     reward: Array, next_values: Array, terminated: Array, gammas: Sequence[float]
 ) -> Array:
-    """The reward that head z discounts with γ_z.
+    """Return the reward of each head, which head z discounts with γ_z.
 
         r_0(t) = r_t,   r_z(t) = (γ_z − γ_{z−1}) Σ_{j<z} W_j(x_{t+1}), 0 after a termination
 
-    The successor is the true one on every row, the last of a rollout too.
+    Args:
+        reward: Raw rewards.
+        next_values: W_z of each true successor, for each head.
+        terminated: True where the episode ended for good.
+        gammas: The discounts of the heads, increasing.
+
+    Returns:
+        One row of rewards for each head.
+
+    Example:
+        >>> td_delta_rewards([1.0, 1.0], [[4.0, 0.0], [2.0, 0.0]], [False, True], [0.5, 0.75])
+        array([[1., 1.],
+               [1., 0.]])
 
     Paper: x:td-delta.  Shapes: reward, terminated (T, ...), next_values (Z, T, ...) ->
     (Z, T, ...).
@@ -51,14 +62,26 @@ def td_delta_rewards(
 
 
 def td_delta_lambdas(gammas: Sequence[float], lam: float, rule: str) -> list[float]:
-    """The λ_z of every head.
+    """Return λ_z for every head.
 
         unbiased        λ γ_Z/γ_z, so that γ_z λ_z is the same for all heads
         capped          min(1, unbiased)
         double_capped   min((1+γ_z)/2 · γ_z − 0.01, unbiased), as the authors ran it
 
-    With the unbiased choice, which may exceed 1, the heads' GAEs add up to GAE(γ_Z, λ) on the
-    sum of the heads, row by row, whatever the heads hold and wherever episodes end.
+    With the unbiased rule the advantages of the heads add up to GAE(γ_Z, λ) on the sum of the
+    heads, in every row and whatever the heads hold.  Its λ_z may exceed 1.
+
+    Args:
+        gammas: The discounts of the heads, increasing and positive.
+        lam: λ of the policy's advantage, from 0 to 1.
+        rule: "unbiased", "capped" or "double_capped".
+
+    Returns:
+        One λ for each head.
+
+    Example:
+        >>> td_delta_lambdas([0.5, 0.75], lam=0.5, rule="capped")
+        [0.75, 0.5]
 
     Paper: x:td-delta.
     """
@@ -85,12 +108,27 @@ def td_delta(
     lam: float,
     rule: str,
 ) -> TDDelta:
-    """Advantages and targets of every head, and the advantage of the policy.
+    """Return the advantages and targets of every head, and the advantage of the policy.
 
         A_z = GAE(r_z, W_z; γ_z, λ_z),   policy: GAE(r, Σ_z W_z; γ_Z, λ)
 
-    ``values`` and ``next_values`` hold W_z(x_t) and W_z(x_{t+1}) for the heads z = 0 .. Z−1 of
-    ``gammas``; λ_z as in `td_delta_lambdas`.
+    Args:
+        reward: Raw rewards.
+        values: W_z of each state, for each head.
+        next_values: W_z of each true successor, for each head.
+        terminated: True where the episode ended for good.
+        truncated: True where the episode was cut off.  The last row is a cut unless terminated.
+        gammas: The discounts of the heads, increasing; the last is that of the policy.
+        lam: λ of the policy's advantage; those of the heads are `td_delta_lambdas`.
+        rule: "unbiased", "capped" or "double_capped".
+
+    Returns:
+        The advantages and the targets.
+
+    Example:
+        >>> heads, done = [[2.0, 1.0], [1.0, 0.0]], [False, True]
+        >>> td_delta([1.0, 1.0], heads, heads, done, done, [0.5, 0.75], 0.8, "capped").advantage
+        array([0.25, 0.  ])
 
     Paper: x:td-delta.  Shapes: reward and flags (T, ...), values (Z, T, ...) -> `TDDelta`.
     """
@@ -121,7 +159,7 @@ def _rewards(reward: Array, futures: list[Array], gammas: list[float]) -> list[A
 def _advantage(
     reward: Array, value: Array, future: Array, ends: Ends, gamma: float, lam: float
 ) -> Array:
-    """`gae` without its checks: λ_z may exceed 1, only γ_z λ_z may not."""
+    """Return `gae` without its checks: λ_z may exceed 1, γ_z λ_z may not."""
     return discounted_sum(
         reward + gamma * future - value, stop_at(ends.either, gamma * lam, reward)
     )
@@ -135,7 +173,7 @@ def _check_gammas(gammas: Sequence[float]) -> list[float]:
 
 
 def _heads(name: str, values: Array, gammas: list[float]) -> dict[str, Array]:
-    """Each head under its own name, which is what an error should point at."""
+    """Return each head under its own name, for error messages."""
     try:
         heads = list(values)
     except TypeError:
@@ -148,5 +186,5 @@ def _heads(name: str, values: Array, gammas: list[float]) -> dict[str, Array]:
 
 
 def _futures(nexts: dict[str, Array], ends: Ends) -> list[Array]:
-    """Each head's value of the successor, 0 after a termination."""
+    """Return each head's value of the successor, 0 after a termination."""
     return [where_read(w, ~ends.terminated, w, name) for name, w in nexts.items()]

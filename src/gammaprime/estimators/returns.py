@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gammaprime.estimators.backend import discounted_sum, discounted_sum_of, namespace
-from gammaprime.estimators.checks import check_finite
-from gammaprime.estimators.ends import as_batch, stop_at, where_read
+from gammaprime.estimators.inputs import as_batch, check_finite, stop_at, where_read
 from gammaprime.types import check_discount, check_fraction
 from gammaprime.typing import Array
 
@@ -18,11 +17,25 @@ from gammaprime.typing import Array
 def discounted_return(
     reward: Array, next_value: Array | None, terminated: Array, truncated: Array, gamma: float
 ) -> Array:
-    """The Monte-Carlo return, bootstrapped where the trajectory is cut.
+    """Return Monte-Carlo returns, bootstrapped where a trajectory is cut.
 
         y_t = r_t + γ y_{t+1},   y_{t+1} = 0 after a termination, V(x_{t+1}) after a cut
 
-    ``next_value`` is read at cuts only; the last row is a cut unless terminated.
+    Args:
+        reward: Raw rewards.
+        next_value: The critic's value of each true successor, read at cuts only.  None if no row
+            is cut.
+        terminated: True where the episode ended for good.
+        truncated: True where the episode was cut off.  The last row is a cut unless terminated.
+        gamma: The discount, from 0 to 1.
+
+    Returns:
+        One return per row.
+
+    Example:
+        >>> done = [False, False, True]
+        >>> discounted_return([1.0, 1.0, 1.0], None, done, done, gamma=0.5)
+        array([1.75, 1.5 , 1.  ])
 
     Paper: algo:estimate, x:gae.  Shapes: all (T, ...) -> (T, ...).
     """
@@ -43,12 +56,27 @@ def lambda_return(
     gamma: float,
     lam: float,
 ) -> Array:
-    """The λ-return: a mixture of n-step returns with weights (1−λ)λ^{n−1}.
+    """Return λ-returns: mixtures of n-step returns with weights (1−λ)λ^{n−1}.
 
         y_t = r_t + γ((1−λ) V(x_{t+1}) + λ y_{t+1}),   y_{t+1} = V(x_{t+1}) after a cut
 
-    It is `gae` plus the value, if next_value[t] is value[t+1] inside a segment.
-    ``next_value`` is read wherever a row is not terminated.
+    It is `gae` plus the value, if next_value[t] is value[t+1] inside a trajectory.
+
+    Args:
+        reward: Raw rewards.
+        next_value: The critic's value of each true successor, read where a row is not terminated.
+        terminated: True where the episode ended for good.
+        truncated: True where the episode was cut off.  The last row is a cut unless terminated.
+        gamma: The discount, from 0 to 1.
+        lam: λ, from 0 (one step) to 1 (`discounted_return`).
+
+    Returns:
+        One λ-return per row.
+
+    Example:
+        >>> done = [False, True]
+        >>> lambda_return([1.0, 1.0], [4.0, 0.0], done, done, gamma=0.5, lam=0.5)
+        array([2.25, 1.  ])
 
     Paper: x:gae.  Shapes: all (T, ...) -> (T, ...).
     """
@@ -72,12 +100,28 @@ def gae(
     gamma: float,
     lam: float,
 ) -> Array:
-    """Generalised advantage estimate: the λ-return less the value.
+    """Return generalised advantage estimates: λ-returns less the value.
 
         A_t = r_t + γ V(x_{t+1}) − V(x_t) + γλ A_{t+1}
 
-    V(x_{t+1}) is 0 after a termination, A_{t+1} is 0 after any end.  ``next_value`` is read
-    wherever a row is not terminated.
+    V(x_{t+1}) is 0 after a termination, A_{t+1} is 0 after any end.
+
+    Args:
+        reward: Raw rewards.
+        value: The critic's value of each state.
+        next_value: The critic's value of each true successor, read where a row is not terminated.
+        terminated: True where the episode ended for good.
+        truncated: True where the episode was cut off.  The last row is a cut unless terminated.
+        gamma: The discount, from 0 to 1.
+        lam: λ, from 0 (one step) to 1 (the return less the value).
+
+    Returns:
+        One advantage per row.
+
+    Example:
+        >>> done = [False, True]
+        >>> gae([1.0, 1.0], [2.0, 4.0], [4.0, 0.0], done, done, gamma=0.5, lam=0.5)
+        array([ 0.25, -3.  ])
 
     Paper: x:gae.  Shapes: all (T, ...) -> (T, ...).
     """

@@ -1,4 +1,4 @@
-"""The scalar weights of a K-th order expansion: of a reward, and of a base value, t steps ahead.
+"""Weights of a K-th order expansion: of a reward, and of a base value, t steps ahead.
 
 Section 4.3 and appendix D of the paper.  Let every step survive with probability γ' and let a
 survived step be a jump with probability p = (γ'−γ)/γ'.  Then w_K(t) is the probability of
@@ -30,18 +30,28 @@ _LARGEST_STEP, _LARGEST_TABLE = 2**53, 2**24
 def update_weights(
     step: Any, gamma: float, gamma_prime: float, order: Order, *, max_step: int = 100_000
 ) -> Any:
-    """w_K(t): the weight of the reward, or of the local policy gradient, t steps ahead.
+    """Return w_K(t), the weight of a reward, or of a local policy gradient, t steps ahead.
 
         w_K(t) = Σ_{k ≤ min(K, t)} C(t, k) (γ'−γ)ᵏ γ^{t−k} = γ'^t · P[Bin(t, 1 − γ/γ') ≤ K]
 
-    ``step`` is t, the age inside the episode: 0 for the first state, whatever the rollout it is
-    in.  It holds whole numbers of any integer or float type in a NumPy, JAX or torch array, and
-    the weights come back in the same kind of array: in the type of a float ``step``, otherwise
-    in the library's own default float.  Values are found in float64 on the host.
+    t is the age inside the episode: 0 for the first state, and counted on across rollouts.
+    Weights are computed in float64 on the host.  Where JAX traces (jit, vmap, scan) they are read
+    from a table of w_K(0), ..., w_K(max_step), and any other step gives NaN.
 
-    Where JAX traces (jit, vmap, scan) the steps are not known yet.  The weights are then read
-    from a table of w_K(0), ..., w_K(max_step), and any other step gives NaN, never a wrong
-    number.  ``max_step``, below 2**24, has no other use.
+    Args:
+        step: Whole numbers t >= 0, the age inside the episode, in a NumPy, JAX or torch array of
+            any integer or float dtype.
+        gamma: The discount of the base estimates.
+        gamma_prime: The discount to expand towards.
+        order: The order K, or math.inf.
+        max_step: Last step of the table that is read where JAX traces, below 2**24.
+
+    Returns:
+        The weights, in the library of ``step``, and in its dtype if that is a float.
+
+    Example:
+        >>> update_weights(np.arange(4), gamma=0.5, gamma_prime=1.0, order=1)
+        array([1.  , 1.  , 0.75, 0.5 ])
 
     Paper: eq:state-weight, appendix:kweight.
     Departs: S2 (the appendix prints f, not w), S3 (the clock starts at 0, and no x_0 enters).
@@ -53,13 +63,26 @@ def update_weights(
 def value_weights(
     step: Any, gamma: float, gamma_prime: float, order: Order, *, max_step: int = 100_000
 ) -> Any:
-    """f(K, t): the weight of the base value V_γ (or of its gradient) t steps ahead, t ≥ 1.
+    """Return f(K, t), the weight of the base value V_γ, or of its gradient, t ≥ 1 steps ahead.
 
         f(K, t) = Σ_{1 ≤ u ≤ min(K, t)} C(t−1, u−1) (γ'−γ)ᵘ γ^{t−u} = (γ'−γ) · w_{K−1}(t−1)
 
-    f(K, 0) = 0: the value here and now, whose weight is 1, stands outside the sum in
-    V_K(x_0) = V_γ(x_0) + E Σ_{t≥1} f(K, t) V_γ(x_t).  ``step`` and ``max_step`` are those of
-    `update_weights`.
+    They are the weights in V_K(x_0) = V_γ(x_0) + E Σ_{t≥1} f(K, t) V_γ(x_t), and f(K, 0) = 0.
+
+    Args:
+        step: Whole numbers t >= 0, the age inside the episode, in a NumPy, JAX or torch array of
+            any integer or float dtype.
+        gamma: The discount of the base estimates.
+        gamma_prime: The discount to expand towards.
+        order: The order K, or math.inf.
+        max_step: Last step of the table that is read where JAX traces, below 2**24.
+
+    Returns:
+        The weights, in the library of ``step``, and in its dtype if that is a float.
+
+    Example:
+        >>> value_weights(np.arange(4), gamma=0.5, gamma_prime=1.0, order=1)
+        array([0.   , 0.5  , 0.25 , 0.125])
 
     Paper: prop:kvalue, lemma:com1, lemma:com2.
     Shapes: any -> the same.
@@ -70,11 +93,25 @@ def value_weights(
 def log_update_weights(
     step: Any, gamma: float, gamma_prime: float, order: Order, *, max_step: int = 100_000
 ) -> Any:
-    """Log w_K(t), finite also where w_K(t) is too small for a float; −inf where w_K(t) = 0.
+    """Return log w_K(t), finite also where w_K(t) underflows; −inf where w_K(t) = 0.
 
-    Subtract the largest before exponentiating: ratios of weights then survive at any step.
-    Good to 1e-11 of itself for t ≤ 1e6 and K ≤ 1e4, or to 1e-200 where w_K(t) is that near 1.
-    ``step`` and ``max_step`` are those of `update_weights`.
+    For ratios of weights, subtract the largest logarithm before exponentiating.  The relative
+    error is below 1e-11 for t ≤ 1e6 and K ≤ 1e4, or the absolute error below 1e-200.
+
+    Args:
+        step: Whole numbers t >= 0, the age inside the episode, in a NumPy, JAX or torch array of
+            any integer or float dtype.
+        gamma: The discount of the base estimates.
+        gamma_prime: The discount to expand towards.
+        order: The order K, or math.inf.
+        max_step: Last step of the table that is read where JAX traces, below 2**24.
+
+    Returns:
+        The logarithms, in the library of ``step``, and in its dtype if that is a float.
+
+    Example:
+        >>> log_update_weights([10_000], gamma=0.5, gamma_prime=0.75, order=0).round(2)
+        array([-6931.47])
 
     Paper: eq:state-weight, appendix:kweight.
     Departs: S2.
@@ -84,11 +121,23 @@ def log_update_weights(
 
 
 def effective_horizon(gamma: float, gamma_prime: float, order: Order) -> float:
-    """Σ_{t≥0} w_K(t), the V_K of a reward that is always 1.
+    """Return Σ_{t≥0} w_K(t), which is V_K of a reward that is always 1.
 
         (1/(1−γ)) Σ_{k≤K} cᵏ = (1 − c^{K+1})/(1−γ'),   c = (γ'−γ)/(1−γ)
 
     It is (K+1)/(1−γ) at γ' = 1, 1/(1−γ') at order math.inf, and infinite with both.
+
+    Args:
+        gamma: The discount of the base estimates.
+        gamma_prime: The discount to expand towards.
+        order: The order K, or math.inf.
+
+    Returns:
+        The sum of all weights, in steps.
+
+    Example:
+        >>> round(effective_horizon(gamma=0.99, gamma_prime=0.999, order=1))
+        190
 
     Paper: x:effective-horizon, eq:state-weight, prop:kth-expansion.
     """
@@ -138,10 +187,10 @@ def _log_power(base: float, step: Steps) -> Steps:
 
 
 def _log_few_jumps(step: Steps, gamma: float, gamma_prime: float, order: int) -> Steps:
-    """The logarithm of P[Bin(t, p) ≤ K], t > K > 0, from the smaller of the two tails.
+    """Return log P[Bin(t, p) ≤ K], t > K > 0, from the smaller of the two tails.
 
-    A rounding of p moves (1−p)^t by t roundings when p is small, and one of q = 1 − p moves
-    p^t so when q is.  The smaller of the two is good to its last digit, and is the one to use.
+    A rounding error of p is multiplied by t in (1−p)^t when p is small, and one of q = 1 − p in
+    p^t when q is small.  The smaller of p and q is exact to its last digit, so that one is used.
     """
     if gamma == 0.0:
         return np.full_like(step, -math.inf)
@@ -161,7 +210,7 @@ def _log_few_jumps(step: Steps, gamma: float, gamma_prime: float, order: int) ->
 
 
 def _log_deep_tail(step: Steps, jump: float, stay: float, order: int) -> Steps:
-    """The logarithm of P[Bin(t, p) ≤ K] = P[Bin(t, p) = K] · S with K far below the mean.
+    """Return log P[Bin(t, p) ≤ K] = log P[Bin(t, p) = K] + log S with K far below the mean.
 
         S = 1 + Kq/((t−K+1)p) · (1 + (K−1)q/((t−K+2)p) · (1 + ...)) = ₂F₁(−K, 1; t−K+1; −q/p)
 
@@ -179,7 +228,7 @@ def _log_deep_tail(step: Steps, jump: float, stay: float, order: int) -> Steps:
 
 
 def _log_exactly(step: Steps, jump: float, stay: float, order: int) -> Steps:
-    """The logarithm of P[Bin(t, p) = K], 0 < K < t, with Stirling's formula for the factorials.
+    """Return log P[Bin(t, p) = K], 0 < K < t, with Stirling's formula for the factorials.
 
     What is left are two logarithms of observed over expected counts, whose errors cancel
     because both are made from the same difference.
@@ -200,7 +249,7 @@ def _log_ratio(observed: Any, expected: Steps, difference: Steps) -> Steps:
 
 
 def _stirling(n: Any) -> Any:
-    """The logarithm of n! eⁿ n⁻ⁿ / √(2πn), n ≥ 1, to about 1e-13."""
+    """Return log(n! eⁿ n⁻ⁿ / √(2πn)), n ≥ 1, to about 1e-13."""
     exact = gammaln(n + 1.0) - (n + 0.5) * np.log(n) + n - 0.5 * math.log(2.0 * math.pi)
     return np.where(n < 100, exact, 1.0 / (12.0 * n) - 1.0 / (360.0 * n**3))
 
@@ -208,7 +257,7 @@ def _stirling(n: Any) -> Any:
 def _at_steps(
     curve: Curve, step: Any, gamma: float, gamma_prime: float, order: Order, max_step: int
 ) -> Any:
-    """The curve at the given steps, in the kind of array that the steps came in."""
+    """Return the curve at the given steps, in the library of the steps."""
     gamma, gamma_prime = check_discounts(gamma, gamma_prime)
     # An order beyond every step is already the limit.
     bounded, length = int(min(check_order(order), _LARGEST_STEP)), _checked_length(max_step)
