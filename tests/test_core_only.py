@@ -17,7 +17,7 @@ PROMISED = {
     "estimators": "update_weights value_weights log_update_weights effective_horizon "
     "discounted_sum discounted_return lambda_return gae expand_terms expand expand_window "
     "expand_random sample_jumps gradient_advantage td_delta_rewards td_delta_lambdas td_delta "
-    "order_curve mix",
+    "order_curve mix expand_advantage tail_share survival_rate",
 }
 USE = f"""
 import importlib, math, sys

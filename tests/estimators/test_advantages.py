@@ -16,8 +16,6 @@ GAMMA, GAMMA_PRIME = 0.8, 0.95
 def test_eta_zero__is_the_base_bit_for_bit(batch):
     expanded = est.expand(batch.value, *batch.ends, GAMMA, GAMMA_PRIME, 3)
     assert_array_equal(est.mix(batch.value, expanded, 0.0), batch.value)
-    advantage = est.taylor_advantage(batch.reward, expanded, batch.value, 0.0, expanded)
-    assert_array_equal(advantage, batch.reward - batch.value)
 
 
 @pytest.mark.paper("x:mixture")
@@ -54,27 +52,41 @@ def test_mixture__weighs_rewards_by_the_mixture_of_weights(rng):
     assert mixed[0] == pytest.approx(w @ reward)
 
 
+@pytest.mark.paper("algo:k-adv")
+@pytest.mark.parametrize("lookahead", [None, 4])
+@pytest.mark.parametrize(
+    ("gamma_prime", "order", "eta"), [(0.95, 3, 0.0), (0.95, 0, 1.0), (0.8, 3, 1.0)]
+)
+def test_expand_advantage__without_expansion_is_the_advantage_bit_for_bit(
+    batch, gamma_prime, order, eta, lookahead
+):
+    out = est.expand_advantage(
+        batch.reward, batch.value, *batch.ends, GAMMA, gamma_prime, order, eta, lookahead=lookahead
+    )
+    assert out is batch.reward
+
+
 @pytest.mark.paper("x:centred-advantage")
 @pytest.mark.parametrize("order", [1, 4, math.inf])
-def test_baseline__takes_out_all_that_no_action_changes(order):
+def test_centring__takes_out_all_that_no_action_changes(order):
     """On a task of one state the value never changes: nothing but the advantage is left."""
-    value, never = np.full(7, 5.0), np.zeros(7, dtype=bool)
-    base = value + np.eye(7)[6]
-    expanded = est.expand(base, value, never, never, GAMMA, GAMMA_PRIME, order, "constant")
-    baseline = est.taylor_baseline(value, GAMMA, GAMMA_PRIME, order)
-    centred = est.taylor_advantage(base, expanded, value, 0.5, baseline)
-    bare = est.taylor_advantage(base, expanded, value, 0.5)
-    assert centred[6] == pytest.approx(1.0)
-    assert bare[6] == pytest.approx(1.0 + 0.5 * baseline[6])
+    value, never, advantage = np.full(7, 5.0), np.zeros(7, dtype=bool), np.eye(7)[6]
+    rest = (value, value, never, never, GAMMA, GAMMA_PRIME, order, 0.5)
+    centred = est.expand_advantage(advantage, *rest, tail="constant")
+    bare = est.expand_advantage(advantage, *rest, tail="constant", center=False)
     mass = 3.0 if math.isinf(order) else sum(0.75**k for k in range(1, order + 1))
-    assert_allclose(baseline, mass * value)
+    assert centred[6] == pytest.approx(1.0)
+    assert_allclose(bare - centred, 0.5 * mass * value)
 
 
 @pytest.mark.paper("x:centred-advantage")
-def test_baseline__at_one_is_the_order_and_infinite_order_is_refused():
-    assert_allclose(est.taylor_baseline(np.ones(2), 0.9, 1.0, 6), 6.0)
-    with pytest.raises(ValueError, match=r"gamma_prime=1.0: must be below 1"):
-        est.taylor_baseline(np.ones(2), 0.9, 1.0, math.inf)
+def test_centring__at_one_takes_out_the_order_and_infinite_order_is_refused():
+    value, dead = np.ones(2), np.ones(2, dtype=bool)
+    rest = (value, None, dead, dead, 0.9, 1.0)
+    assert_allclose(est.expand_advantage(value, *rest, 6), 1.0 - 6.0)
+    assert_allclose(est.expand_advantage(value, *rest, math.inf, center=False), 1.0)
+    with pytest.raises(ValueError, match="center=True: must be False with gamma_prime=1"):
+        est.expand_advantage(value, *rest, math.inf)
 
 
 @pytest.mark.paper("x:true-gradient", "algo:weight-onpolicy")

@@ -28,8 +28,9 @@ GOOD = {
     est.expand_random: {"base": ONES, **ENDS, **TWO, "jumps": np.ones((2, 4, 2), dtype=int)},
     est.sample_jumps: {"order": 2, "shape": 3, "gamma": 0.9, "rng": np.random.default_rng(0)},
     est.mix: {"base": ONES, "expanded": ONES, "eta": 0.5},
-    est.taylor_advantage: {"base": ONES, "expanded": ONES, "value": ONES, "eta": 0.5},
-    est.taylor_baseline: {"value": ONES, **TWO, "order": 2},
+    est.expand_advantage: {"advantage": ONES, "value": ONES, **ENDS, **TWO, "order": 2},
+    est.tail_share: {"terminated": NEVER, "truncated": NEVER, **TWO, "order": 2},
+    est.survival_rate: {"terminated": NEVER},
     est.gradient_advantage: {"terms": HEADS, "step": np.zeros((4, 2), dtype=int), **TWO},
     est.order_curve: {"terms": HEADS},
     est.td_delta_rewards: {**REWARDED, "gammas": [0.5, 0.9]},
@@ -39,7 +40,7 @@ GOOD = {
 }
 BASED = [est.expand_terms, est.expand, est.expand_window, est.expand_random]
 RETURNS = [est.discounted_return, est.lambda_return, est.gae]
-PAIRED = [*BASED, est.taylor_baseline, est.gradient_advantage]
+PAIRED = [*BASED, est.expand_advantage, est.tail_share, est.gradient_advantage]
 
 CASES = [
     *((f, {"reward": NAN}, "reward[0, 0]=nan: must be finite") for f in RETURNS),
@@ -81,7 +82,7 @@ CASES = [
     (est.gae, {"lam": True}, "lam=True: must be a real number"),
     *(
         (f, {"order": order}, f"order={order!r}: must be an integer >= 0")
-        for f in (est.expand, est.expand_terms, est.expand_window, est.taylor_baseline)
+        for f in (est.expand, est.expand_terms, est.expand_window, est.expand_advantage)
         for order in (-1, 1.5, math.nan)
     ),
     *(
@@ -106,13 +107,31 @@ CASES = [
     (est.expand_random, {"jumps": ONES[None] * 1.5}, "jumps[0, 0, 0]=1.5: must be a whole number"),
     (est.expand_random, {"jumps": ONES}, "jumps has shape (4, 2): must be (4, 4, 2)"),
     (est.expand_random, {"jumps": HEADS == 1}, "jumps has dtype bool: must be whole numbers"),
-    *((f, {"eta": 1.5}, "eta=1.5: must lie in [0, 1]") for f in (est.mix, est.taylor_advantage)),
+    *((f, {"eta": 1.5}, "eta=1.5: must lie in [0, 1]") for f in (est.mix, est.expand_advantage)),
     (est.mix, {"expanded": ONES[1:]}, "expanded has shape (3, 2): must be (4, 2), as base"),
     (est.mix, {"expanded": NAN}, "expanded[0, 0]=nan: must be finite"),
-    (est.taylor_advantage, {"value": NAN}, "value[0, 0]=nan: must be finite"),
-    (est.taylor_advantage, {"baseline": NAN}, "baseline[0, 0]=nan: must be finite"),
-    (est.taylor_advantage, {"baseline": ONES[1:]}, "baseline has shape (3, 2): must be (4, 2)"),
-    (est.taylor_baseline, {"value": NAN}, "value[0, 0]=nan: must be finite"),
+    *(
+        (est.expand_advantage, {"eta": eta, **change}, message)
+        for eta in (0.0, 0.5)
+        for change, message in (
+            ({"advantage": NAN}, "advantage[0, 0]=nan: must be finite"),
+            ({"value": NAN}, "value[0, 0]=nan: must be finite"),
+            ({"value": ONES[1:]}, "value has shape (3, 2): must be (4, 2), as advantage"),
+            ({"next_value": None}, "next_value=None: must be given"),
+            ({"tail": "mean"}, "tail='mean': must be one of"),
+            ({"survival": 0.5, "lookahead": 3}, "survival=0.5: must be None with a lookahead"),
+            ({"order": math.inf, "lookahead": 3}, "order=inf: must be finite"),
+            ({"lookahead": 0}, "lookahead=0: must be an integer >= 1"),
+        )
+    ),
+    (est.tail_share, {"truncated": NEVER[1:]}, "truncated has shape (3, 2): must be (4, 2)"),
+    (est.tail_share, {"order": math.inf, "lookahead": 3}, "order=inf: must be finite"),
+    (est.tail_share, {"lookahead": 0}, "lookahead=0: must be an integer >= 1"),
+    (est.survival_rate, {"terminated": ONES / 2}, "terminated[0, 0]=0.5: must be 0 or 1"),
+    *(
+        (f, {"order": 10**9}, "order=1000000000: must be at most 1000, one term for each order")
+        for f in (est.expand_terms, est.expand_window, est.sample_jumps)
+    ),
     (est.gradient_advantage, {"step": NEVER - 1}, "step[0, 0]=-1.0: must be a whole number >= 0"),
     (est.gradient_advantage, {"step": ONES / 2}, "step[0, 0]=0.5: must be a whole number >= 0"),
     (est.gradient_advantage, {"step": ONES[1:]}, "step has shape (3, 2): must be (4, 2)"),

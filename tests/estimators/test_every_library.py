@@ -5,7 +5,7 @@ import statistics
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gammaprime.estimators as est
 from estimators import brute
@@ -148,22 +148,120 @@ def test_expand_random__adds_the_base_at_the_times(library, batch, rng, order):
     check(library, out, by_episode(batch, brute.at_random_times, *arrays, **DISCOUNTS))
 
 
-@pytest.mark.paper("x:mixture", "x:centred-advantage")
-def test_mixtures__are_what_they_say(library, rng):
-    base, expanded, value = rng.normal(size=(3, 5, 2))
-    mixed = 0.7 * base + 0.3 * expanded
-    check(library, library.run(lambda y, q: est.mix(y, q, 0.3), base, expanded), mixed)
-    out = library.run(lambda y, q, v: est.taylor_advantage(y, q, v, 0.3), base, expanded, value)
-    check(library, out, mixed - value)
+@pytest.mark.paper("x:mixture")
+def test_mixture__is_what_it_says(library, rng):
+    base, expanded = rng.normal(size=(2, 5, 2))
+    out = library.run(lambda y, q: est.mix(y, q, 0.3), base, expanded)
+    check(library, out, 0.7 * base + 0.3 * expanded)
 
-    def centred(y, q, v):
-        return est.taylor_advantage(y, q, v, 0.3, est.taylor_baseline(v, 0.8, 0.95, 2))
 
-    shared = (0.75 + 0.75**2) * value
-    out = library.run(centred, base, expanded, value)
-    check(library, out, mixed - value - 0.3 * shared)
-    out = library.run(lambda v: est.taylor_baseline(v, 0.8, 0.95, math.inf), value)
-    check(library, out, 3.0 * value)
+def run_expand_advantage(library, batch, order, gamma_prime, **options):
+    def expanded(advantage, value, *ends):
+        return est.expand_advantage(advantage, value, *ends, GAMMA, gamma_prime, order, **options)
+
+    return library.run(expanded, batch.reward, batch.value, *batch.ends)
+
+
+@pytest.mark.paper("algo:k-adv", "x:mixture", "x:centred-advantage")
+@pytest.mark.parametrize(
+    ("tail", "order", "center"),
+    [
+        ("survival", 1, True),
+        ("survival", 3, False),
+        ("survival", math.inf, True),
+        ("constant", 3, True),
+        ("zero", math.inf, False),
+    ],
+)
+def test_expand_advantage__is_the_advantage_and_what_the_expansion_adds(
+    library, batch, tail, order, center
+):
+    """A + η(Q_K − Q_γ) − η(Σ c^k)V, with Q_K a sum over each episode written out."""
+    survival = {"zero": 0.0, "constant": 1.0, "survival": batch.survival}[tail]
+    out = run_expand_advantage(
+        library, batch, order, GAMMA_PRIME, eta=0.3, tail=tail, center=center
+    )
+    base = batch.reward + batch.value
+    expanded = by_episode(
+        batch, brute.expand, base, batch.next_value, order=order, survival=survival, **DISCOUNTS
+    )
+    mass = sum(0.75**k for k in range(1, 200 if math.isinf(order) else order + 1))
+    expected = batch.reward + 0.3 * (expanded - base) - 0.3 * mass * batch.value * center
+    check(library, out, expected)
+
+
+@pytest.mark.paper("algo:k-adv", "x:window")
+def test_expand_advantage__with_a_lookahead_takes_the_window(library, batch):
+    out = run_expand_advantage(library, batch, 2, GAMMA_PRIME, lookahead=4, center=False)
+    base = batch.reward + batch.value
+    window = by_episode(
+        batch, brute.window, base, batch.next_value, order=2, lookahead=4, **DISCOUNTS
+    )
+    check(library, out, window - batch.value)
+
+
+@pytest.mark.paper("algo:k-adv")
+@pytest.mark.parametrize("order", [3, math.inf])
+def test_expand_advantage__at_one_is_the_sum_of_the_terms(library, batch, order):
+    """γ' = 1, where an infinite order needs a survival below 1 and no centring."""
+    survival = 0.5
+    out = run_expand_advantage(library, batch, order, 1.0, survival=survival, center=False)
+    base = batch.reward + batch.value
+    discounts = {"gamma": GAMMA, "gamma_prime": 1.0, "survival": survival}
+    expanded = by_episode(batch, brute.expand, base, batch.next_value, order=order, **discounts)
+    check(library, out, expanded - batch.value)
+
+
+@pytest.mark.paper("algo:k-adv")
+@pytest.mark.parametrize(("gamma_prime", "order", "eta"), [(0.95, 3, 0), (0.95, 0, 1), (0.8, 3, 1)])
+def test_expand_advantage__without_expansion_keeps_the_bits(
+    library, batch, gamma_prime, order, eta
+):
+    out = run_expand_advantage(library, batch, order, gamma_prime, eta=eta)
+    assert library.is_ours(out)
+    assert_array_equal(np.asarray(out), batch.reward.astype(library.dtype))
+
+
+@pytest.mark.paper("x:tails")
+@pytest.mark.parametrize("lookahead", [None, 4])
+@pytest.mark.parametrize("order", [1, 3])
+def test_tail_share__is_the_weight_past_the_last_value_that_is_known(
+    library, batch, order, lookahead
+):
+    """The chance that k times, each at most the lookahead, add up to more than n, times c^k."""
+    c = (GAMMA_PRIME - GAMMA) / (1 - GAMMA)
+    times = range(1, (lookahead or 400) + 1)
+    law = {s: GAMMA ** (s - 1) for s in times}
+    total = sum(law.values())
+    sums = {0: 1.0}
+    beyond = dict.fromkeys(range(1, 10), 0.0)
+    for k in range(1, order + 1):
+        longer = {}
+        for before, chance in sums.items():
+            for s in times:
+                if before + s <= 9:
+                    longer[before + s] = longer.get(before + s, 0) + chance * law[s] / total
+        sums = longer
+        for n in beyond:
+            beyond[n] += c**k * (1 - sum(p for s, p in sums.items() if s <= n))
+    mass = sum(c**k for k in range(1, order + 1))
+
+    def shares(dead, rows):
+        return [0.0 if dead else beyond[len(rows) - t] / mass for t in range(len(rows))]
+
+    out = library.run(
+        lambda dead, cut: est.tail_share(dead, cut, GAMMA, GAMMA_PRIME, order, lookahead),
+        batch.terminated,
+        batch.truncated,
+    )
+    expected = by_episode(batch, shares, batch.value)
+    assert_allclose(np.asarray(out), expected, rtol=0, atol=3e-7)
+
+
+@pytest.mark.paper("x:survival-tail")
+def test_survival_rate__is_what_the_default_tail_assumes(library, batch):
+    out = library.run(est.survival_rate, batch.terminated)
+    assert float(out) == pytest.approx(1 - 6 / 54, rel=1e-6)
 
 
 @pytest.mark.paper("x:true-gradient")

@@ -22,6 +22,9 @@ def test_examples__run_in_the_order_of_the_page(tmp_path, monkeypatch):
     assert (tmp_path / "results/figures/my_orders.png").is_file()
     assert names["step"].max() > 100
     assert np.all(names["step"][1:][names["terminated"][:-1]] == 0)
+    starts = names["terms"][0][names["step"] == 0]
+    assert names["curve"].estimate[0] == pytest.approx(starts.mean())
+    assert len(starts) > 16
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", PAGE))

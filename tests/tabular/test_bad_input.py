@@ -37,7 +37,7 @@ def no_work(monkeypatch):
     [
         (bad(P, (0, 0), -0.5), "P has the entry -0.5: must not be negative"),
         (bad(P, (1, 0), 0.5), r"P\[1\] sums to 1.3: must sum to 1"),
-        (bad(P, (1, 0), math.nan), r"P\[1\] sums to nan: must sum to 1, without NaN"),
+        (bad(P, (1, 0), math.nan), r"P\[1\] sums to nan: must sum to 1 within"),
         (P[:1], r"P has shape \(1, 2\): must be square"),
     ],
 )

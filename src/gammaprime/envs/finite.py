@@ -179,8 +179,9 @@ class _Kernel:
         order = np.arange(num_states * num_actions).reshape(num_actions, num_states).T.ravel()
         rows = sp.csr_array(stacked[order])
         rows.eliminate_zeros()
-        _check_rows(rows, num_actions)
+        sums = _check_rows(rows, num_actions)
         owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        rows.data /= sums[owner]
         total = np.cumsum(rows.data)
         before = np.concatenate(([0.0], total))[rows.indptr[:-1]]
         self._bounds = owner + np.minimum(total - before[owner], 1.0)
@@ -213,7 +214,8 @@ def _as_matrices(transition: Any) -> list[Any]:
     return matrices
 
 
-def _check_rows(rows: Any, num_actions: int) -> None:
+def _check_rows(rows: Any, num_actions: int) -> Array:
+    """Return the sums of the rows, if they are distributions."""
     sums = np.asarray(rows.sum(axis=1)).ravel()
     lowest = rows.min(axis=1).toarray().ravel()
     good = (np.abs(sums - 1.0) <= ROW_SUM_TOLERANCE) & (lowest >= 0.0)
@@ -224,6 +226,7 @@ def _check_rows(rows: Any, num_actions: int) -> None:
             f"transition[{state}, {action}] sums to {sums[worst]}, its least entry is "
             f"{lowest[worst]}: rows must be distributions"
         )
+    return sums
 
 
 def _as_start(start: int | ArrayLike, absorbing: NDArray[np.bool_]) -> Array:
@@ -234,7 +237,7 @@ def _as_start(start: int | ArrayLike, absorbing: NDArray[np.bool_]) -> Array:
             raise ValueError(f"start={start!r}: must be a state in [0, {num_states})")
         weights = np.eye(num_states)[int(weights)]
     weights = weights.astype(np.float64)
-    if weights.shape != (num_states,) or not np.isclose(weights.sum(), 1.0, atol=1e-8):
+    if weights.shape != (num_states,) or not abs(weights.sum() - 1.0) <= ROW_SUM_TOLERANCE:
         raise ValueError(f"start={start!r}: must be a distribution over {num_states} states")
     if (weights < 0.0).any() or (weights[absorbing] > 0.0).any():
         raise ValueError(f"start={start!r}: must be >= 0, and 0 for absorbing states")

@@ -99,7 +99,8 @@ def expand_advantage(
     Shapes: all (T, ...) -> (T, ...).
     """
     gamma, gamma_prime = check_discounts(gamma, gamma_prime)
-    order, eta = check_order(order), check_fraction("eta", eta)
+    order = check_order(order, infinite_allowed=lookahead is None)
+    eta = check_fraction("eta", eta)
     if center and gamma_prime == 1.0 and math.isinf(order):
         raise ValueError("center=True: must be False with gamma_prime=1 and order inf")
     xp = namespace(advantage, value, next_value, terminated, truncated)
@@ -115,7 +116,7 @@ def expand_advantage(
     elif survival is not None:
         raise ValueError(f"survival={survival!r}: must be None with a lookahead")
     else:
-        expanded = expand_window(*path, int(check_order(asked, infinite_allowed=False)), lookahead)
+        expanded = expand_window(*path, int(asked), lookahead)
     if unchanged:
         return given  # (A + V) − V is not A in floating point
     mixed = base + eta * (expanded - base) - value

@@ -374,12 +374,16 @@ def _expand_beyond(
     xp = namespace(base)
     left, after = until_end(boot, ends)
     n = xp.astype(left + 1, base.dtype)
-    # In float64 unless traced.  The bounds keep 0/0 at γ' = q = 1 and log 0 at q = 0 away.
-    numbers = xp if is_traced(death) else np
-    lost = 1.0 - gamma + gamma * death
-    gone = numbers.maximum((1.0 - gamma_prime + gamma_prime * death) / lost, 1e-30)
-    per_order = numbers.log1p(-numbers.minimum(gone, 1.0 - 2.0**-24))
-    per_step = numbers.log1p(-gamma / gamma_prime * gone)
+    lost, gone = 1.0 - gamma + gamma * death, 1.0 - gamma_prime + gamma_prime * death
+    # The bounds keep 0/0 at γ' = q = 1 and log 0 at q = 0 away.
+    if is_traced(death):
+        gone = xp.maximum(gone / lost, 1e-30)
+        per_order = xp.log1p(-xp.minimum(gone, 1.0 - 2.0**-24))
+        per_step = xp.log1p(-gamma / gamma_prime * gone)
+    else:
+        gone = max(gone / lost, 1e-30)
+        per_order = math.log1p(-min(gone, 1.0 - 2.0**-53))
+        per_step = math.log1p(-gamma / gamma_prime * gone)
     scale = (gamma_prime - gamma) * (1.0 - death) / lost / gone
     known = -xp.expm1((order - n) * per_order + n * per_step)
     seen = _expand_fully(base, boot, ends, gamma, gamma_prime, 1.0)

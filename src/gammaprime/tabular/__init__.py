@@ -1,4 +1,4 @@
-"""The exact room: expansions on finite MDPs by float64 linear algebra, dense and sparse."""
+"""Exact expansions on finite MDPs by float64 linear algebra, dense and sparse."""
 
 from gammaprime.tabular.gradients import (
     expand_gradient,

@@ -1,4 +1,4 @@
-"""Finite MDPs, the chain a policy makes of them, and the checks at the door of this room.
+"""Finite MDPs, the chain of a policy, and the checks of what callers pass in.
 
 Everything is float64.  A transition kernel is a dense (X, A, X) array or A sparse (X, X)
 matrices; a chain is a dense or a sparse (X, X) matrix.
@@ -6,6 +6,7 @@ matrices; a chain is a dense or a sparse (X, X) matrix.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,6 +22,10 @@ Sparse: TypeAlias = Any
 Chain: TypeAlias = FloatArray | Sparse
 
 ROW_SUM_TOLERANCE = 1e-8
+"""Largest error of the sum of a row, whatever the discount."""
+
+VALUE_TOLERANCE = 1e-6
+"""Largest relative error of a value that rows which do not sum to 1 may cause."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +36,9 @@ class MDP:
     """
 
     transition: FloatArray | tuple[Sparse, ...]
+    """p(y | x, a); rows must sum to 1, how exactly depends on the discount: see `as_chain`."""
     reward: FloatArray
+    """r(x, a), the mean rewards."""
 
     def __init__(self, transition: Any, reward: ArrayLike) -> None:
         kernel = _as_kernel(transition)
@@ -51,7 +58,7 @@ class MDP:
         return int(self.reward.shape[1])
 
     def expect(self, V: FloatArray) -> FloatArray:
-        """E[V(y) | x, a], one step ahead.  Shapes: (X,) -> (X, A)."""
+        """Return E[V(y) | x, a], one step ahead.  Shapes: (X,) -> (X, A)."""
         if isinstance(self.transition, tuple):
             return np.stack([P_a @ V for P_a in self.transition], axis=1)
         return self.transition @ V
@@ -60,10 +67,24 @@ class MDP:
 def random_mdp(
     num_states: int, num_actions: int, concentration: float, rng: np.random.Generator
 ) -> MDP:
-    """Dirichlet transitions and Uniform(0, 1) mean rewards: the paper's toy family.
+    """Draw an MDP of the paper's toy family: Dirichlet transitions, Uniform(0, 1) mean rewards.
 
     A Dirichlet row is a normalised row of Gamma(α) draws.  They are drawn as logarithms,
     log Gamma(α) = log Gamma(α+1) + log(U)/α, so that α = 0.01 cannot underflow to 0/0.
+
+    Args:
+        num_states: The number of states X.
+        num_actions: The number of actions A.
+        concentration: α; small values give transitions that are nearly deterministic.
+        rng: NumPy's generator.
+
+    Returns:
+        The MDP.
+
+    Example:
+        >>> mdp = random_mdp(4, 2, concentration=0.1, rng=np.random.default_rng(0))
+        >>> mdp.num_states, mdp.num_actions
+        (4, 2)
 
     Paper: fig:errors.
     """
@@ -81,10 +102,25 @@ def random_mdp(
 
 
 def chain(mdp: MDP, policy: ArrayLike) -> tuple[Chain, FloatArray]:
-    """P^π(x, y) = Σ_a π(a|x) p(y|x, a) and r^π(x) = Σ_a π(a|x) r(x, a).
+    """Return the chain of a policy and its mean rewards.
+
+        P^π(x, y) = Σ_a π(a|x) p(y|x, a),   r^π(x) = Σ_a π(a|x) r(x, a)
+
+    Args:
+        mdp: The MDP.
+        policy: π(a|x); each row is a distribution over actions.
+
+    Returns:
+        P and r.  P is sparse where the MDP is.
+
+    Example:
+        >>> mdp = MDP([[[0, 1], [1, 0]], [[0, 1], [0, 1]]], reward=[[1, 3], [0, 0]])
+        >>> P, r = chain(mdp, [[0.5, 0.5], [1.0, 0.0]])
+        >>> P.tolist(), r.tolist()
+        ([[0.5, 0.5], [0.0, 1.0]], [2.0, 0.0])
 
     Paper: eq:primal-lp, eq:primal-bellman.
-    Shapes: policy (X, A) -> P (X, X), sparse where the MDP is; r (X,).
+    Shapes: policy (X, A) -> P (X, X), r (X,).
     """
     pi = as_rows("policy", policy, mdp.reward.shape)
     r = (pi * mdp.reward).sum(axis=1)
@@ -94,17 +130,35 @@ def chain(mdp: MDP, policy: ArrayLike) -> tuple[Chain, FloatArray]:
     return np.einsum("xa,xay->xy", pi, mdp.transition), r
 
 
-def as_chain(P: Any) -> Chain:
-    """P as float64, dense or CSR, if it is square with rows that are distributions."""
+def as_chain(P: Any, discount: float) -> Chain:
+    """Return P as float64, dense or CSR, if it is square with rows that are distributions.
+
+    A row whose sum is off by e changes values by up to e/(1−γ) of themselves.  Rows within
+    VALUE_TOLERANCE of that, or within rounding errors, are divided by their sums; others are
+    refused.
+    """
+    matrix = _as_square(P)
+    rounding = np.finfo(np.float64).eps * max(64.0, math.sqrt(matrix.shape[0]))
+    tolerance = max(rounding, min(ROW_SUM_TOLERANCE, VALUE_TOLERANCE * (1.0 - discount)))
+    sums = _check_rows("P", matrix, tolerance, f" at discount {discount!r}")
+    if (sums == 1.0).all():
+        return matrix
+    return (
+        sp.csr_array(sp.diags_array(1.0 / sums) @ matrix)
+        if sp.issparse(P)
+        else matrix / sums[:, None]
+    )
+
+
+def _as_square(P: Any) -> Chain:
     matrix = sp.csr_array(P, dtype=np.float64) if sp.issparse(P) else _as_float64("P", P)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"P has shape {matrix.shape}: must be square (X, X) with X >= 1")
-    _check_rows("P", matrix)
     return matrix
 
 
 def as_finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """The array as float64, if it has this shape and no NaN or infinity."""
+    """Return the array as float64, if it has this shape and is finite."""
     array = _as_float64(name, value)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}: must be {shape}")
@@ -115,14 +169,14 @@ def as_finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> FloatArray
 
 
 def as_rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """The array as float64, if it has this shape and its rows are distributions."""
+    """Return the array as float64, if it has this shape and its rows are distributions."""
     array = as_finite(name, value, shape)
-    _check_rows(name, array)
-    return array
+    sums = _check_rows(name, array, ROW_SUM_TOLERANCE)
+    return array / sums.reshape((*array.shape[:-1], 1))
 
 
 def as_start(start: int | ArrayLike, num_states: int) -> FloatArray:
-    """The start as a distribution over states, from a state's index or a distribution."""
+    """Return the start as a distribution over states, from a state's index or a distribution."""
     if isinstance(start, int | np.integer) and not isinstance(start, bool):
         if not 0 <= start < num_states:
             raise ValueError(f"start={start!r}: must be a state, 0 to {num_states - 1}")
@@ -134,7 +188,9 @@ def as_start(start: int | ArrayLike, num_states: int) -> FloatArray:
 
 def _as_kernel(transition: Any) -> FloatArray | tuple[Sparse, ...]:
     if isinstance(transition, Sequence) and any(sp.issparse(P_a) for P_a in transition):
-        matrices = tuple(as_chain(P_a) for P_a in transition)
+        matrices = tuple(_as_square(P_a) for P_a in transition)
+        for P_a in matrices:
+            _check_rows("P", P_a, ROW_SUM_TOLERANCE)
         if len({P_a.shape for P_a in matrices}) > 1:
             shapes = [P_a.shape for P_a in matrices]
             raise ValueError(f"transition holds shapes {shapes}: must all be one (X, X)")
@@ -142,21 +198,24 @@ def _as_kernel(transition: Any) -> FloatArray | tuple[Sparse, ...]:
     array = _as_float64("transition", transition)
     if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
         raise ValueError(f"transition has shape {array.shape}: must be (X, A, X)")
-    _check_rows("transition", array)
+    _check_rows("transition", array, ROW_SUM_TOLERANCE)
     return array
 
 
-def _check_rows(name: str, array: Chain) -> None:
-    """Rows must be distributions; a NaN fails the sum, so one pass finds it too."""
+def _check_rows(name: str, array: Chain, tolerance: float, where: str = "") -> FloatArray:
+    """Return the sums of the rows, if they are distributions.  A NaN fails the sum too."""
     entries: Any = array.data if sp.issparse(array) else array
     if entries.size and entries.min() < 0:
         raise ValueError(f"{name} has the entry {entries.min()}: must not be negative")
     sums = np.atleast_1d(np.asarray(array.sum(axis=-1)))
-    wrong = ~(np.abs(sums - 1.0) <= ROW_SUM_TOLERANCE)
+    wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         row = list(at) if np.ndim(array) > 1 else ""
-        raise ValueError(f"{name}{row} sums to {sums[at]}: must sum to 1, without NaN")
+        raise ValueError(
+            f"{name}{row} sums to {sums[at]}: must sum to 1 within {tolerance:.0e}{where}"
+        )
+    return sums
 
 
 def _as_float64(name: str, value: ArrayLike) -> FloatArray:

@@ -1,7 +1,7 @@
-"""What order K does to the error of a learned value function: phased TD, corrected.
+"""Error of a K-th order estimate from finite samples: phased TD, corrected.
 
-Appendix E of the paper.  A phase draws fresh samples from every state; this is where the
-trade-off between the gap that falls with K and the sampling error that grows with it is proved.
+Appendix E of the paper.  A phase draws fresh samples from every state.  The part of the error that
+orders above K would remove falls with K; the sampling error grows with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from gammaprime.tabular.mdp import as_chain, as_finite
 from gammaprime.tabular.resolvent import resolvent
 from gammaprime.tabular.values import error_bound
-from gammaprime.types import check_discounts, check_order, taylor_ratio
+from gammaprime.types import check_discounts, check_order, taylor_mass, taylor_ratio
 from gammaprime.typing import FloatArray
 
 
@@ -23,16 +23,17 @@ class PhasedTDBound(NamedTuple):
     """The three parts of the bound on max_x |V_γ'(x) − V̂_K(x)|, and the factor ε."""
 
     base: float
-    """ε (A + B Δ_{t−1}): the error of the base values, amplified by every order."""
+    """ε (A + B Δ_{t−1}), the error of the base values, amplified by every order."""
     sampling: float
-    """(ε−1) U: what n samples for each order leave uncertain."""
+    """(ε−1) U, the error of n samples for each order."""
     gap: float
-    """c^{K+1} R_max/(1−γ'): what the orders above K would have added."""
+    """c^{K+1} R_max/(1−γ'), the part of the orders above K."""
     growth: float
     """ε = Σ_{k≤K} c^k."""
 
     @property
     def total(self) -> float:
+        """The bound: the sum of the three parts."""
         return self.base + self.sampling + self.gap
 
 
@@ -46,13 +47,31 @@ def phased_td_bound(
     failure: float,
     reward_max: float,
 ) -> PhasedTDBound:
-    """With probability at least 1 − 2·failure, the K-th order estimate errs by at most
+    """Return a bound on the error of the K-th order estimate, with probability 1 − 2·failure.
 
         ε (A + B Δ_{t−1}) + (ε−1) U + c^{K+1} R_max/(1−γ'),
         U = V_max sqrt(log(2 K |X| / failure) / (2n)),   V_max = R_max/(1−γ),
 
-    where ``base_error`` = A + B Δ_{t−1} bounds the base error with probability 1 − failure.
-    Nothing is fed back: ε B > 1 amplifies the error once, it does not diverge.
+    Nothing is fed back into the base values: ε B > 1 amplifies their error once.
+
+    Args:
+        gamma: The discount of the base, below 1.
+        gamma_prime: The discount to expand towards.
+        order: The order K, at most 1,000.
+        base_error: A + B Δ_{t−1}, a bound on the error of the base values, with probability
+            1 − failure.
+        num_samples: The number n of samples for each state and order.
+        num_states: The number of states |X|.
+        failure: A probability between 0 and 1.
+        reward_max: The largest absolute reward R_max.
+
+    Returns:
+        The three parts of the bound and ε.
+
+    Example:
+        >>> bound = phased_td_bound(0.5, 0.75, 1, 0.1, 100, 10, failure=0.1, reward_max=1.0)
+        >>> round(bound.base, 4), round(bound.sampling, 4), bound.gap, bound.growth
+        (0.15, 0.1628, 1.0, 1.5)
 
     Paper: prop:error, eq:error-decomposition, eq:value-error.  Departs: S7, S8, S9, S10, S11.
     """
@@ -66,7 +85,7 @@ def phased_td_bound(
     if not base_error >= 0.0:
         raise ValueError(f"base_error={base_error!r}: must not be negative")
     gap = error_bound(gamma, gamma_prime, order, reward_max)
-    growth = sum(taylor_ratio(gamma, gamma_prime) ** k for k in range(order + 1))
+    growth = 1.0 + taylor_mass(gamma, gamma_prime, order)
     union = 2.0 * order * num_states / failure
     deviation = math.sqrt(math.log(union) / (2.0 * num_samples)) if order else 0.0
     sampling = (growth - 1.0) * deviation * reward_max / (1.0 - gamma)
@@ -82,10 +101,29 @@ def phased_td_estimate(
     num_samples: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """V̂_K(x) = V̂(x) + Σ_{k=1}^K c^k · (1/n) Σ_i V̂(x_{i,k}),   x_{i,k} ~ Jᵏ(x, ·).
+    """Estimate V_K from samples of the states that random times lead to.
 
-    J = (1−γ)(I−γP)⁻¹P is the law of the state after a geometric time on {1, 2, …}; the n
-    samples of each order and state are fresh.  Meant for chains small enough to hold J.
+        V̂_K(x) = V̂(x) + Σ_{k=1}^K c^k · (1/n) Σ_i V̂(x_{i,k}),   x_{i,k} ~ Jᵏ(x, ·)
+
+    J = (1−γ)(I−γP)⁻¹P is the law of the state after a geometric time on {1, 2, …}.  It is held
+    as a dense matrix, so the chain must be small.
+
+    Args:
+        P: The chain, dense or sparse.
+        base_value: The base values V̂ of V_γ.
+        gamma: The discount of the base, below 1.
+        gamma_prime: The discount to expand towards.  1 needs a chain that absorbs.
+        order: The order K, at most 1,000.
+        num_samples: The number n of fresh samples for each state and order.
+        rng: NumPy's generator.
+
+    Returns:
+        The estimate for each state.
+
+    Example:
+        >>> P, rng = [[0.0, 1.0], [0.0, 1.0]], np.random.default_rng(0)
+        >>> phased_td_estimate(P, [1.0, 2.0], 0.5, 0.75, order=1, num_samples=5, rng=rng)
+        array([2., 3.])
 
     Paper: eq:kth-order-estimator.  Departs: S7 (c^k, not (γ'−γ)^k), S1 (the time's support).
     Shapes: P (X, X), base_value (X,) -> (X,).
@@ -94,7 +132,7 @@ def phased_td_estimate(
     order = int(check_order(order, infinite_allowed=False))
     if num_samples < 1:
         raise ValueError(f"num_samples={num_samples!r}: must be at least 1")
-    P = as_chain(P)
+    P = as_chain(P, gamma_prime)
     value = as_finite("base_value", base_value, (P.shape[0],))
     c = taylor_ratio(gamma, gamma_prime)
     base = resolvent(P, gamma)

@@ -1,14 +1,14 @@
-"""R = (I − γP)⁻¹, factorised once and used for every order and right-hand side.
+"""The resolvent R = (I − γP)⁻¹, factorised once and used for every order and right-hand side.
 
-Dense chains are factorised with LU.  Sparse chains are factorised too while they are small
-or their states can be numbered so that the factors stay in a narrow band; otherwise each
-solve is iterative, and every answer is certified before it is returned: since
-‖R‖_∞ = ‖Rᵀ‖_1 = 1/(1−γ), a residual e proves a relative error of at most
-‖e‖ / ((1−γ)‖x‖), and that must come below ``TOLERANCE``.  What cannot be certified raises.
+Dense chains are factorised with LU.  So are sparse chains that are small, or whose states can be
+numbered so that the factors stay in a narrow band.  Otherwise each solve is iterative and its
+error is bounded before it is returned: since ‖R‖_∞ = ‖Rᵀ‖_1 = 1/(1−γ), a residual e proves a
+relative error of at most ‖e‖ / ((1−γ)‖x‖).  If that does not fall below ``TOLERANCE``, the solve
+raises.
 
 γ = 1 means the chain absorbs (assumption A.1 of the paper): R is then (I − P̃)⁻¹ on the
-transient states and 0 on the absorbing ones, and its norm is the longest mean time to
-absorption, which is solved for and certified in the same way.
+transient states and 0 on the absorbing ones.  Its norm is the longest mean time to absorption,
+which is solved for and bounded in the same way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DIRECT_STATES = 2_000
 """Sparse chains up to this size are always factorised."""
 
 DIRECT_FILL = 30_000_000
-"""Larger ones are, if a banded numbering keeps the factors below this many entries."""
+"""Larger sparse chains are factorised if a banded numbering needs fewer entries than this."""
 
 KRYLOV_SIZE = 20
 MAX_CYCLES = 2_000
@@ -43,12 +43,12 @@ Solve = Callable[[FloatArray], FloatArray]
 
 
 class NotConvergedError(ArithmeticError):
-    """An iterative solve could not be brought below its tolerance."""
+    """Raised when an iterative solve does not reach its tolerance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Resolvent:
-    """The accumulation of rewards into values, x ↦ (I − γP)⁻¹x, and its transpose.
+    """The map x ↦ (I − γP)⁻¹x from rewards to values, and its transpose.
 
     Paper: eq:primal-start-expansion; γ = 1: lemma:1.
     """
@@ -59,7 +59,7 @@ class Resolvent:
     solve_transpose: Solve
 
     def next_term(self, term: FloatArray, gamma_prime: float) -> FloatArray:
-        """The last term, one step ahead, paid as reward:  δ R P D_{k−1}.
+        """Return the next term, δ R P D_{k−1}: the last term, one step ahead, as the reward.
 
         Where γ is large enough not to lose digits, R P = (R − I)/γ saves the product.
 
@@ -71,7 +71,7 @@ class Resolvent:
         return delta * self.solve(self.P @ term)
 
     def terms(self, first: FloatArray, gamma_prime: float, order: int) -> Iterator[FloatArray]:
-        """first, M first, .., M^K first with M = (γ'−γ)(I−γP)⁻¹P.  Paper: eq:primal-k-order."""
+        """Yield first, M first, .., M^K first.  M = (γ'−γ)(I−γP)⁻¹P.  Paper: eq:primal-k-order."""
         term = first
         yield term
         for _ in range(order):
@@ -81,7 +81,7 @@ class Resolvent:
     def partial_sums(
         self, first: FloatArray, gamma_prime: float, order: int
     ) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """(V_{k−1}, V_k) for k = 0..K, with V_{−1} = 0.  Paper: eq:kth-order-primal."""
+        """Yield (V_{k−1}, V_k) for k = 0..K, with V_{−1} = 0.  Paper: eq:kth-order-primal."""
         lower = total = np.zeros_like(first)
         for term in self.terms(first, gamma_prime, order):
             lower, total = total, total + term
@@ -90,7 +90,7 @@ class Resolvent:
     def terms_transpose(
         self, first: FloatArray, gamma_prime: float, order: int
     ) -> Iterator[FloatArray]:
-        """first, Mᵀ first, .., (Mᵀ)^K first.  Paper: pro:rho.  Departs: P13 (transposes)."""
+        """Yield first, Mᵀ first, .., (Mᵀ)^K first.  Paper: pro:rho.  Departs: P13 (transposes)."""
         term = first
         yield term
         for _ in range(order):
@@ -108,7 +108,7 @@ def resolvent(P: Chain, gamma: float) -> Resolvent:
 
 
 def absorbing_states(P: Chain) -> np.ndarray:
-    """Mask of the states that cannot be left; refused unless every state can reach one.
+    """Return the mask of the states that cannot be left, if every state can reach one.
 
     Paper: assumption A.1 of prop:taylor-expansion.  Shapes: (X, X) -> (X,) bool.
     """
@@ -135,7 +135,7 @@ def check_absorption(P: Chain, reward: FloatArray) -> None:
 
 
 def _can_reach(P: Chain, goal: np.ndarray) -> np.ndarray:
-    """Mask of the states from which the goal has a path: search backwards from the goal."""
+    """Return the mask of the states from which a path leads to the goal."""
     edges = sp.coo_array(P)
     live = edges.data > 0
     source = P.shape[0]  # one extra node that leads to every goal
@@ -150,7 +150,7 @@ def _can_reach(P: Chain, goal: np.ndarray) -> np.ndarray:
 
 
 def _extended(solve: Solve, transient: np.ndarray) -> Solve:
-    """The solve on transient states, read and written as a vector over all states."""
+    """Return the solve on transient states as a function of vectors over all states."""
 
     def extended(b: FloatArray) -> FloatArray:
         x = np.zeros_like(b)
@@ -161,7 +161,7 @@ def _extended(solve: Solve, transient: np.ndarray) -> Solve:
 
 
 def _solvers(P: Chain, gamma: float) -> tuple[Solve, Solve]:
-    """x ↦ (I − γP)⁻¹x and its transpose, by the cheapest method that can be trusted."""
+    """Return x ↦ (I − γP)⁻¹x and its transpose, by the cheapest method that is accurate."""
     size = P.shape[0]
     if isinstance(P, np.ndarray):
         solvers = _dense(P, gamma)
@@ -235,7 +235,7 @@ def _iterative(P: Sparse, gamma: float) -> tuple[Solve, Solve]:
 def _iterate(
     A: Sparse, b: FloatArray, norm: float, allowed: Callable[[float], float]
 ) -> FloatArray:
-    """GMRES in short cycles until the norm of b − Ax is what is allowed for an x of its norm."""
+    """Run GMRES in short cycles until the norm of b − Ax is allowed for an x of its norm."""
     if b.ndim == 2:
         return np.stack([_iterate(A, column, norm, allowed) for column in b.T], axis=1)
     x = np.zeros_like(b)
@@ -263,7 +263,7 @@ _TOO_LONG = (
 
 
 def _check_steps_to_absorption(inner: Chain, steps: FloatArray) -> None:
-    """The mean times u to absorption must solve (I − P̃)u = 1, or the factors are worthless."""
+    """Refuse factors with which the mean times u to absorption do not solve (I − P̃)u = 1."""
     solved = np.isfinite(steps).all() and np.allclose(steps - inner @ steps, 1.0, rtol=0, atol=1e-4)
     if not solved:
         raise NotConvergedError(_TOO_LONG)
