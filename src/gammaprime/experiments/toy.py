@@ -1,4 +1,4 @@
-"""The toy experiment (fig:errors): what the order of the expansion buys, and what it costs.
+"""The toy experiment of the paper (fig:errors): error against order, best order against noise.
 
 Panel (a): the error of V_K against V_γ', expected and sampled, order by order.
 Panel (b): the order with the least error, as noise is added to the base estimates.
@@ -30,21 +30,34 @@ REWARD_MAX = 1.0  # mean rewards of the family are Uniform(0, 1)
 
 @dataclass(frozen=True)
 class Settings:
-    """The paper's toy family and protocol.  Paper: fig:errors, appendix:exp."""
+    """Settings of the toy experiment.  Paper: fig:errors, appendix:exp."""
 
     seed: int
+    """Seed of everything that is drawn."""
     num_mdps: int
+    """Number of random MDPs."""
     num_states: int
+    """States of each MDP."""
     num_actions: int
+    """Actions of each MDP."""
     concentration: float
+    """Parameter of the Dirichlet distribution of transitions."""
     gamma: float
+    """Discount of the base values."""
     gamma_prime: float
+    """Discount to expand towards, below 1."""
     order: int
+    """Largest order."""
     num_trajectories: int
+    """Trajectories that an estimate is the mean of."""
     repetitions: int
+    """Estimates for each MDP."""
     reward_noise: float
+    """Standard deviation of a reward over its mean."""
     truncation: float
+    """Trajectories end when γ'^T falls below this number."""
     base_noise: tuple[float, ...]
+    """Standard deviations of the noise on the base estimates in panel (b)."""
 
     def __post_init__(self) -> None:
         check_discounts(self.gamma, self.gamma_prime)
@@ -65,19 +78,19 @@ class Settings:
 
     @property
     def num_steps(self) -> int:
-        """T with γ'^T ≤ truncation: a constant reward beyond T is that share of its value."""
+        """Length T of a trajectory, the least with γ'^T ≤ truncation."""
         return math.ceil(math.log(self.truncation) / math.log(self.gamma_prime))
 
 
 class Paths(NamedTuple):
-    """Trajectories side by side.  Shapes: state (T, B) int, reward (T, B)."""
+    """B trajectories.  Shapes: state (T, B) int, reward (T, B)."""
 
     state: NDArray[np.int64]
     reward: FloatArray
 
 
 def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, FloatArray]:
-    """Both panels on every MDP; ``report(done, all)`` is called after each.
+    """Run both panels on every MDP; ``report(done, all)`` is called after each MDP.
 
     Paper: fig:errors.  Departs: S16, S18, S19.
     Shapes: arrays of ``run_mdp`` with the MDP as first axis, and bound (K+1,).
@@ -95,7 +108,7 @@ def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, Flo
 
 
 def run_mdp(settings: Settings, rng: np.random.Generator) -> dict[str, FloatArray]:
-    """One random MDP: exact errors, sampled errors and best orders.
+    """Return the exact errors, sampled errors and best orders of one random MDP.
 
     Shapes, with R repetitions and S noise levels: target (); expected_error (K+1,);
     sampled_error (R, K+1), signed; rmse (K+1,), exact; realised_order (R, S) and (S,) for
@@ -132,10 +145,10 @@ def run_mdp(settings: Settings, rng: np.random.Generator) -> dict[str, FloatArra
 def sample_estimates(
     settings: Settings, mdp: MDP, policy: FloatArray, value: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Algorithm 1 at the start state, averaged over trajectories, from three base estimates.
+    """Run Algorithm 1 at the start state on three base estimates, averaged over trajectories.
 
-    Returns of the path; V_γ(x_t); and N(0, 1) noise.  The estimator is linear in its base
-    estimates, so V_γ(x_t) + N(0, σ²) is the second plus σ times the third, for every σ.
+    The base estimates are the returns of the path, V_γ(x_t), and N(0, 1) noise.  The estimator is
+    linear in them, so that V_γ(x_t) + N(0, σ²) is the second plus σ times the third for every σ.
 
     Paper: algo:estimate.  Shapes: -> three of (R, K+1).
     """
@@ -163,13 +176,13 @@ def simulate(
     reward_noise: float,
     rng: np.random.Generator,
 ) -> Paths:
-    """Trajectories from the start state with rewards r̄(x, a)(1 + N(0, reward_noise²)).
+    """Draw trajectories from the start state with rewards r̄(x, a)(1 + N(0, reward_noise²)).
 
     Paper: appendix:exp.
     """
     act = np.cumsum(policy, axis=-1)
     move = np.cumsum(mdp.transition, axis=-1)
-    act[..., -1] = move[..., -1] = np.inf  # a sum of 1 − 1e-16 must not lead out of the table
+    act[..., -1] = move[..., -1] = np.inf  # rounding errors must not give an index past the last
     uniform = rng.random((num_steps, 2, batch, 1))
     state = np.full(batch, START)
     states, means = [], []
@@ -187,7 +200,7 @@ def simulate(
 def estimates_by_order(
     base: FloatArray, times: NDArray[np.int64], gamma: float, gamma_prime: float
 ) -> FloatArray:
-    """The estimate at time 0 for every order up to K, from the random times t_1 < .. < t_K.
+    """Return the estimate at time 0 for every order up to K, from the random times t_1 < .. < t_K.
 
     Order k adds c^k y(t_k), and a single jump of length t_k gives y(0) + c y(t_k).
 

@@ -17,7 +17,7 @@ from gammaprime.typing import FloatArray
 def exact_base_moments(
     transition: FloatArray, value: FloatArray, gamma: float, gamma_prime: float, order: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of orders 0..K where the base estimates are V_γ(x_t) themselves.
+    """Return mean and variance of orders 0..K if the base estimates are V_γ(x_t).
 
         m1 ← V + c J m1,   m2 ← V² + 2c V∘(J m1) + c² J m2,   J = (1−γ)(I−γP)⁻¹P
 
@@ -36,7 +36,7 @@ def exact_base_moments(
 
 
 def noise_variance(gamma: float, gamma_prime: float, order: int) -> FloatArray:
-    """Σ_{j≤k} c^(2j): what independent base noise of variance 1 adds at each order k ≤ K.
+    """Return Σ_{j≤k} c^(2j), the variance at order k of independent base noise of variance 1.
 
     Paper: fig:errors.  Shapes: -> (K+1,).
     """
@@ -46,14 +46,14 @@ def noise_variance(gamma: float, gamma_prime: float, order: int) -> FloatArray:
 def return_base_moments(
     mdp: MDP, policy: FloatArray, gamma: float, gamma_prime: float, order: int, reward_noise: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of orders 0..K where the base estimates are returns of the same path.
+    """Return mean and variance of orders 0..K if the base estimates are returns of the same path.
 
-    Random times are a coin of probability 1−γ at every step.  Write A for the γ-return from
-    x, B for all that the coins still to come add, and F = A + B for the estimate.  One step on,
+    A random time ends at each step with probability 1−γ, as if by a coin.  Let A be the γ-return
+    from x, B what the later coins add, and F = A + B the estimate.  With ' for the next step,
 
         A = r + γA',   B_k = B_k' on tails,   B_k = c F_{k−1}' on heads
 
-    and A, B share the step's action, so E[AB] carries E[r · g(x')].
+    A and B depend on the same action, so E[AB] contains E[r · g(x')].
 
     Paper: algo:estimate, fig:errors.  Shapes: policy (X, A) -> (K+1, X) each.
     """

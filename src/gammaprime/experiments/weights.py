@@ -1,4 +1,4 @@
-"""The discount curves: the weight of a reward t steps ahead, by order, and under a window.
+"""Weights of a reward t steps ahead, by order and for the paper's window.
 
 Sections 3 and 4 of the paper, and the window of its appendix (appendix:exp).
 """
@@ -18,13 +18,18 @@ from gammaprime.typing import FloatArray
 
 @dataclass(frozen=True)
 class Settings:
-    """Which curves, and how far."""
+    """Settings of the weight curves."""
 
     gamma: float
+    """Discount of the base."""
     gamma_prime: float
+    """Discount to expand towards."""
     orders: tuple[int, ...]
+    """Finite orders to show; infinity is always added."""
     lookahead: int
+    """Length of the window."""
     num_steps: int
+    """Steps to show."""
 
     def __post_init__(self) -> None:
         check_discounts(self.gamma, self.gamma_prime)
@@ -36,7 +41,7 @@ class Settings:
 
 
 def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, FloatArray]:
-    """The curves w_K(t), K = ∞ last, and the reward weights that the window leaves.
+    """Return the curves w_K(t), K = ∞ last, and the reward weights of the window.
 
     Shapes: step (T,); by_order (orders + 1, T); window (T,).
     """
@@ -48,9 +53,9 @@ def run(settings: Settings, report: Callable[[int, int], None]) -> dict[str, Flo
 
 
 def window_weights(settings: Settings) -> FloatArray:
-    """The weight that the windowed first order gives to a reward t steps ahead.
+    """Return the weight of a reward t steps ahead in the windowed first order.
 
-    One reward of 1 at the end of an episode: the estimate t steps before it is its weight.
+    With a single reward of 1, at the end of an episode, the estimate t steps before is its weight.
 
     Paper: appendix:exp.  Departs: S21.  Shapes: -> (T,).
     """
