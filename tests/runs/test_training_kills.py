@@ -96,6 +96,7 @@ def test_kill_at_random_moments__changes_no_bit(environment, tmp_path):
     [
         *(("ppo", "Ant-v5"), ("trpo", "Ant-v5"), ("pg", "Walker2d-v4")),
         *(("ppo", "HalfCheetahBulletEnv-v0"), ("trpo", "HalfCheetahBulletEnv-v0")),
+        ("ppo", "Walker2DBulletEnv-v0"),
     ],
 )
 def test_many_kills__change_no_bit(environment, tmp_path, kind, task):

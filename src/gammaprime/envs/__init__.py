@@ -5,6 +5,7 @@ Nothing here imports a simulator before it is needed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -37,8 +38,12 @@ BULLET_TASKS = (
     "Walker2DBulletEnv-v0",
     "HopperBulletEnv-v0",
 )
-"""Resumed exactly, by replay."""
+"""Stepped in place, resumed exactly by replay."""
 _BULLET_LIMIT = 1000
+_FALLBACK = (
+    "task={task!r} goes through Gymnasium, at Gymnasium's speed, and a resumed run continues in "
+    "new episodes; the PyBullet tasks stepped in place are {tasks}"
+)
 
 
 def make(
@@ -76,14 +81,18 @@ def _make_id(task: str, num_envs: int, time_limit: int | None, stagger: bool) ->
         return MujocoEnv(task, num_envs, time_limit=time_limit, stagger=stagger)
     from gammaprime.envs.gym import GymEnv, registered, registered_ids
 
-    adapter = GymEnv
-    if "BulletEnv-" in task:
+    on_bullet = "BulletEnv-" in task
+    if on_bullet:
         from gammaprime.envs.bullet import BulletEnv
 
-        adapter = BulletEnv if task in BULLET_TASKS else GymEnv
+        if task in BULLET_TASKS:
+            return BulletEnv(task, num_envs, time_limit=time_limit, stagger=stagger)
     if ":" not in task and task not in registered_ids():
         raise ValueError(f"task={task!r}: {_suggest(task, registered_ids())}")
-    return adapter([registered(task, time_limit)] * num_envs, stagger=stagger)
+    if on_bullet:
+        # stacklevel 1 is one place in the code, where Python says a thing once; callers are many.
+        warnings.warn(_FALLBACK.format(task=task, tasks=", ".join(BULLET_TASKS)), stacklevel=1)
+    return GymEnv([registered(task, time_limit)] * num_envs, stagger=stagger)
 
 
 def time_limit(task: str) -> int | None:
