@@ -49,7 +49,7 @@ ONE_THREAD = {
 
 REPORTED = (
     *("gammaprime", "numpy", "scipy", "jax", "torch", "mujoco", "gymnasium"),
-    *("rlax", "stable-baselines3", "sbx-rl"),
+    *("pybullet", "pybullet_envs_gymnasium", "rlax", "stable-baselines3", "sbx-rl"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import (
+    bullet,
     estimators,
     off_policy,
     on_policy,
@@ -13,7 +14,10 @@ from benchmarks import (
 )
 from benchmarks.harness import Contest, Measurement
 
-MODULES = (start_up, tabular, estimators, on_policy, on_policy_slots, on_policy_peers, off_policy)
+MODULES = (
+    *(start_up, tabular, estimators),
+    *(on_policy, on_policy_slots, on_policy_peers, off_policy, bullet),
+)
 
 CONTESTS: dict[str, Contest | Measurement] = {
     contest.name: contest for module in MODULES for contest in module.CONTESTS
