@@ -7,8 +7,9 @@ same bits as ``gymnasium.make(id)`` after ``reset(seed=env.seeds[i])``.
 
 A row is resumed by replaying its episode.  PyBullet can save its state (``saveBullet``), but what
 it restores does not always continue bit for bit: in 7 of 390 states of a HalfCheetah that was
-pushed hard, contact points differed, and joints were off by up to 1e-3 one step later.  A replay of 1,000 steps takes about 0.2 s and is exact, because
-the state after a reset depends on nothing before it (800 episodes, each against a new simulator).
+pushed hard, contact points differed, and joints were off by up to 1e-3 one step later.  A replay of
+1,000 steps takes about 0.2 s and is exact, because the state after a reset depends on nothing
+before it (800 episodes, each against a new simulator).
 """
 
 from __future__ import annotations
