@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet --no-warn-script-location
 PINS := --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: help demo test test-slow check format bench docs clean
+.PHONY: help demo test test-slow test-integrations check format bench docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -24,6 +24,10 @@ test: $(VENV)/.dev  ## the default tests
 
 test-slow: $(VENV)/.dev  ## the tests that take minutes
 	$(BIN)/pytest -n auto -m slow
+
+test-integrations: $(VENV)/.sb3-2.6.0/.done $(VENV)/.zoo/.done  ## adapters with trainers that need environments of their own
+	$(VENV)/.sb3-2.6.0/bin/pytest tests/integrations
+	$(VENV)/.zoo/bin/pytest tests/integrations/test_zoo.py
 
 check: $(VENV)/.dev  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -55,4 +59,15 @@ $(VENV)/.pip: constraints.txt
 # One stamp for each set of extras, so that a demo does not wait for the peers it never meets.
 $(VENV)/.train,report $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.pip pyproject.toml constraints.txt
 	$(PIP) $(PINS) --editable '.[$*]'
+	@touch $@
+
+# The oldest Stable-Baselines3 wants an older Gymnasium, RL Zoo an older python-dateutil.
+$(VENV)/.sb3-2.6.0/.done: WANTED := stable-baselines3==2.6.0 sb3-contrib==2.6.0
+$(VENV)/.sb3-2.6.0/.done: FREE := gymnasium|stable_baselines3|sb3_contrib
+$(VENV)/.zoo/.done: WANTED := rl_zoo3 sb3-contrib
+$(VENV)/.zoo/.done: FREE := python-dateutil
+$(VENV)/.sb3-2.6.0/.done $(VENV)/.zoo/.done: $(VENV)/.pip pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(@D)
+	grep -vE '^($(FREE))==' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --editable . pytest hypothesis $(WANTED)
 	@touch $@

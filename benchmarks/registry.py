@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import (
+    adapters,
     bullet,
     estimators,
     off_policy,
@@ -16,7 +17,7 @@ from benchmarks.harness import Contest, Measurement
 
 MODULES = (
     *(start_up, tabular, estimators),
-    *(on_policy, on_policy_slots, on_policy_peers, off_policy, bullet),
+    *(on_policy, on_policy_slots, on_policy_peers, off_policy, bullet, adapters),
 )
 
 CONTESTS: dict[str, Contest | Measurement] = {

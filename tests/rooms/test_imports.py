@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "experiments": {*WORDS, "tabular", "estimators"},
     "sweeps": {*BELOW_RUNS, "runs", "experiments"},
     "figures": {*WORDS, *SHOWN},
-    "integrations": {*WORDS, "estimators"},
+    "integrations": {*WORDS, "estimators", "agents.advantages", "agents.weightings"},
     "cli": {*BELOW_RUNS, "experiments", "runs", "sweeps", "figures"},
 }
 # Package -> the only rooms that may import it.

@@ -1,0 +1,91 @@
+"""Environments whose episodes end in every way, and a wrapper that writes down what was seen."""
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
+
+LIMIT = 9
+
+
+class Ends(gymnasium.Env):
+    """Random rewards and observations; deaths, time limits, and both in the same step.
+
+    Its infos tell what happened: ``truth`` is (terminated, truncated, age of the state left).
+    """
+
+    def __init__(self, actions="discrete", observations="box", seed=0):
+        box = spaces.Box(-9.0, 9.0, (3,), np.float32)
+        self.observation_space = box if observations == "box" else spaces.Dict(a=box, b=box)
+        self.action_space = (
+            spaces.Discrete(2) if actions == "discrete" else spaces.Box(-1.0, 1.0, (2,))
+        )
+        self.rng = np.random.default_rng(seed)
+
+    def reset(self, *, seed=None, options=None):
+        self.age = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        died = bool(self.rng.random() < 0.1)
+        late = self.age + 1 >= LIMIT
+        # At the limit every other episode dies as well.
+        terminated, truncated = died or (late and self.rng.random() < 0.4), late
+        truth = terminated, truncated, self.age
+        self.age += 1
+        reward = float(self.rng.normal() + np.sum(action))
+        return self._observe(), reward, terminated, truncated, {"truth": truth}
+
+    def action_masks(self):
+        return np.ones(2, dtype=bool)
+
+    def _observe(self):
+        draw = lambda: self.rng.normal(size=3).astype(np.float32)  # noqa: E731
+        box = isinstance(self.observation_space, spaces.Box)
+        return draw() if box else {"a": draw(), "b": draw()}
+
+
+class Choice(gymnasium.Env):
+    """Six steps: action 0 in the first pays 1 at once, action 1 pays 3 in the last."""
+
+    observation_space = spaces.Box(0.0, 1.0, (12,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.age, self.chosen = 0, 0
+        return self._observe(), {}
+
+    def step(self, action):
+        if self.age == 0:
+            self.chosen = int(action)
+        reward = (1.0 if self.age == 0 else 0.0, 3.0 if self.age == 5 else 0.0)[self.chosen]
+        self.age += 1
+        return self._observe(), reward, self.age == 6, False, {}
+
+    def action_masks(self):
+        return np.ones(2, dtype=bool)
+
+    def _observe(self):
+        obs = np.zeros(12, np.float32)
+        obs[2 * min(self.age, 5) + self.chosen] = 1.0
+        return obs
+
+
+def make_ends(num_envs=3, vec_env=DummyVecEnv, **settings):
+    return vec_env([lambda i=i: Ends(seed=i, **settings) for i in range(num_envs)])
+
+
+class Recorder(VecEnvWrapper):
+    """Rewards and infos of every step, as the trainer receives them and before it edits them."""
+
+    def __init__(self, venv):
+        super().__init__(venv)
+        self.steps = []
+
+    def reset(self):
+        return self.venv.reset()
+
+    def step_wait(self):
+        obs, rewards, dones, infos = self.venv.step_wait()
+        self.steps.append((np.array(rewards, np.float64), [info.get("truth") for info in infos]))
+        return obs, rewards, dones, infos

@@ -1,0 +1,70 @@
+"""`Judge` reports three returns side by side."""
+
+import numpy as np
+import pytest
+from stable_baselines3.common.logger import KVWriter, Logger
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from gammaprime.integrations.sb3 import Judge
+from integrations.tasks import Choice, Ends
+from integrations.trainers import make
+
+
+class Told(KVWriter):
+    """A logger's output format that keeps every row."""
+
+    def __init__(self):
+        self.rows = []
+
+    def write(self, key_values, key_excluded, step=0):
+        self.rows.append(dict(key_values))
+
+    def close(self):
+        pass
+
+
+def judge(model, callback, steps=64):
+    told = Told()
+    model.set_logger(Logger(None, [told]))
+    model.learn(steps, callback)
+    return [row for row in told.rows if "eval/mean_reward" in row]
+
+
+@pytest.mark.parametrize("name", ["PPO", "RecurrentPPO", "SBX"])
+def test_returns__are_those_of_the_one_episode_there_is(name):
+    """A fixed policy in a task without chance: 1 at once, or 3 after five steps."""
+    env = DummyVecEnv([lambda: Monitor(Choice())] * 2)
+    model = make(name, DummyVecEnv([Choice] * 2))
+    rows = judge(model, Judge(env, 0.99, eval_freq=8, n_eval_episodes=4))
+    assert len(rows) == 4
+    for row in rows:
+        later = row["eval/mean_reward"] == 3.0
+        assert row["eval/mean_reward"] in (1.0, 3.0)
+        assert row["eval/J_gamma"] == pytest.approx(3 * model.gamma**5 if later else 1.0)
+        assert row["eval/J_gamma_prime"] == pytest.approx(3 * 0.99**5 if later else 1.0)
+
+
+def test_returns__are_of_raw_rewards_and_equal_at_gamma_prime_1():
+    make_env = lambda: VecNormalize(DummyVecEnv([lambda: Monitor(Ends())] * 2))  # noqa: E731
+    model = make("PPO", make_env())
+    for row in judge(model, Judge(make_env(), 1.0, eval_freq=8, n_eval_episodes=6)):
+        # A Monitor rounds to six digits.
+        assert row["eval/J_gamma_prime"] == pytest.approx(row["eval/mean_reward"], abs=1e-5)
+        assert row["eval/J_gamma"] != row["eval/mean_reward"]
+
+
+def test_maskable__needs_the_judge_that_masks():
+    contrib = pytest.importorskip("gammaprime.integrations.contrib")
+    env = DummyVecEnv([lambda: Monitor(Choice())])
+    model = make("MaskablePPO", DummyVecEnv([Choice]))
+    with pytest.raises(ValueError, match=r"integrations\.contrib\.Judge"):
+        model.learn(16, Judge(env, 0.99, eval_freq=8))
+    rows = judge(model, contrib.Judge(env, 0.99, eval_freq=8))
+    assert all(np.isfinite(row["eval/J_gamma_prime"]) for row in rows)
+    assert len(rows) == 8
+
+
+def test_gamma_prime__is_checked():
+    with pytest.raises(ValueError, match="gamma_prime"):
+        Judge(DummyVecEnv([Choice]), 1.5)

@@ -1,0 +1,196 @@
+"""`DensityRatio` in the off-policy trainers of the Stable-Baselines3 family."""
+
+import copy
+
+import numpy as np
+import pytest
+import stable_baselines3 as sb3
+import torch
+from stable_baselines3.common.utils import set_random_seed
+from stable_baselines3.common.vec_env import VecNormalize
+from torch.nn import functional
+
+from gammaprime.integrations.sb3 import DensityRatio
+from integrations.tasks import make_ends
+
+OFF_POLICY = ["TD3", "DDPG", "SAC", "TQC"]
+STARTS, BATCH = 30, 16
+
+
+def find(name):
+    if name == "TQC":
+        return pytest.importorskip("sb3_contrib").TQC
+    return {"TD3": sb3.TD3, "DDPG": sb3.DDPG, "SAC": sb3.SAC}[name]
+
+
+def make(name, env=None, dict_obs=False, **settings):
+    if env is None:
+        env = make_ends(2, actions="box", observations="dict" if dict_obs else "box")
+    usual = {"learning_starts": STARTS, "batch_size": BATCH, "buffer_size": 1000, "seed": 0}
+    usual |= {"gamma": 0.9, "device": "cpu", "policy_kwargs": {"net_arch": [8]}}
+    policy = "MultiInputPolicy" if dict_obs else "MlpPolicy"
+    return find(name)(policy, env, **(usual | settings))
+
+
+def parameters(model):
+    return torch.cat([x.detach().flatten() for x in model.policy.parameters()]).numpy()
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+@pytest.mark.parametrize("kind", ["box", "dict", "normalised"])
+def test_temperature_zero__is_the_plain_trainer_bit_for_bit(name, kind):
+    if kind != "box" and name in {"DDPG", "TQC"}:
+        pytest.skip("TD3 and SAC are tested with it")
+    results = []
+    for callback in (None, DensityRatio(0.0, recent_size=20), DensityRatio(1.0, recent_size=20)):
+        env = VecNormalize(make_ends(2, actions="box")) if kind == "normalised" else None
+        model = make(name, env, dict_obs=kind == "dict")
+        model.learn(80, callback)
+        results.append(parameters(model))
+    plain, zero, one = results
+    assert np.array_equal(plain, zero)
+    assert not np.array_equal(plain, one)
+
+
+def gradients(model, seed=0):
+    """Gradients of the actor and of the critics in one update, as their optimisers find them."""
+    kept = {}
+
+    def keep(optimiser, *_):
+        for group in optimiser.param_groups:
+            kept.update({x: x.grad.clone() for x in group["params"]})
+
+    hooks = [
+        x.register_step_pre_hook(keep) for x in (model.actor.optimizer, model.critic.optimizer)
+    ]
+    set_random_seed(seed)
+    model.train(1, BATCH)
+    for hook in hooks:
+        hook.remove()
+    return kept
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+@pytest.mark.parametrize("scale", ["sum", "paper"])
+def test_actor_gradient__is_the_sum_of_weighted_gradients(name, scale):
+    settings = {"learning_rate": 0.0, "gradient_steps": 0}
+    if name == "TD3":
+        settings["policy_delay"] = 1
+    callback = DensityRatio(2.0, scale, recent_size=20, learning_rate=1e-3, seed=1)
+    model = make(name, **settings)
+    model.learn(100, callback)
+    model.set_logger(sb3.common.logger.Logger(None, []))
+    plain = gradients(model)
+    callback._on_training_start()
+    with torch.no_grad():  # a ratio that differs between states
+        for x in callback.network.parameters():
+            x.mul_(3.0)
+    network = copy.deepcopy(callback.network)
+    weighted = gradients(model)
+    callback._on_training_end()
+    set_random_seed(0)
+    batch = model.replay_buffer.sample(BATCH)
+    logs = functional.softplus(network(batch.observations)).log()[:, 0]
+    weight = torch.softmax(2.0 * logs, 0).detach()
+    assert weight.max() > 1.5 / BATCH
+    set_random_seed(0)
+    actor = list(model.actor.parameters())
+    expected = torch.autograd.grad(weighted_loss(name, model, batch, weight), actor)
+    for parameter, gradient in zip(actor, expected, strict=True):
+        wanted = gradient if scale == "sum" else gradient / BATCH
+        size = wanted.abs().max().item()
+        torch.testing.assert_close(weighted[parameter], wanted, rtol=1e-4, atol=1e-5 * size)
+    for parameter in model.critic.parameters():
+        # The targets have moved by a rounding in between.
+        torch.testing.assert_close(weighted[parameter], plain[parameter], rtol=1e-4, atol=1e-6)
+    for parameter in actor:
+        assert not torch.equal(weighted[parameter], plain[parameter])
+
+
+def weighted_loss(name, model, batch, weight):
+    """Σ w̃_i ℓ_i, ℓ_i the loss of the policy in state i."""
+    obs = batch.observations
+    if name in {"TD3", "DDPG"}:
+        return -(weight * model.critic.q1_forward(obs, model.actor(obs))[:, 0]).sum()
+    action, log_prob = model.actor.action_log_prob(obs)
+    coef = model.log_ent_coef.detach().exp()
+    if name == "TQC":
+        value = model.critic(obs, action).mean(dim=2).mean(dim=1)
+    else:
+        value = torch.cat(model.critic(obs, action), dim=1).min(dim=1)[0]
+    return (weight * (coef * log_prob - value)).sum()
+
+
+def test_ratio__learns_which_states_are_recent():
+    """The replay holds two kinds of states, of which only one is recent."""
+    model = make("SAC", learning_rate=1e-3)
+    callback = DensityRatio(1.0, recent_size=100, learning_rate=1e-2)
+    model.learn(STARTS, callback)
+    callback._on_training_start()
+    buffer = model.replay_buffer
+    buffer.pos, buffer.full = 0, True
+    buffer.observations[:] = -1.0
+    buffer.observations[-250:] = 1.0
+    for _ in range(300):
+        features = torch.tensor(buffer.observations[::4, 0])
+        with torch.enable_grad():
+            scale = callback._learn(features)
+    old, new = scale[0, 0].item(), scale[-1, 0].item()
+    # Half of the replay's states are recent ones: the ratio there is 2, and 0 elsewhere.
+    assert new / scale.mean().item() == pytest.approx(2.0, rel=0.1)
+    assert old < 0.1
+
+
+def test_training_that_goes_on_without_the_callback__is_plain():
+    class BrokenError(Exception):
+        pass
+
+    class Break(sb3.common.callbacks.BaseCallback):
+        def _on_step(self):
+            if self.n_calls == 25:
+                raise BrokenError
+            return True
+
+    model = make("SAC")
+    with pytest.raises(BrokenError):
+        model.learn(80, [DensityRatio(recent_size=20), Break()])
+    with pytest.warns(UserWarning, match="no longer among the callbacks"):
+        model.learn(80)
+    assert not model.actor.mu._forward_hooks
+    assert not model.actor.features_extractor._forward_hooks
+
+
+def test_bad_input__is_told_in_words():
+    cases = [
+        (make("SAC", use_sde=True), "use_sde=True"),
+        (make("SAC", policy_kwargs={"share_features_extractor": True}), "share_features_extractor"),
+        (sb3.PPO("MlpPolicy", make_ends(), device="cpu"), "must be TD3, DDPG, SAC or TQC"),
+        (sb3.DQN("MlpPolicy", make_ends(1), device="cpu", buffer_size=99), "must be TD3, DDPG"),
+    ]
+    for model, message in cases:
+        with pytest.raises(ValueError, match=message):
+            model.learn(10, DensityRatio(recent_size=20))
+    with pytest.raises(ValueError, match="recent_size=1000: must be below the size of the replay"):
+        make("TD3").learn(10, DensityRatio(recent_size=1000))
+    for wrong in ({"inverse_temperature": -1.0}, {"scale": "mean"}, {"recent_size": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            DensityRatio(**wrong)
+
+
+def test_hindsight_replay__is_refused():
+    from stable_baselines3 import HerReplayBuffer
+    from stable_baselines3.common.envs import BitFlippingEnv
+
+    env = BitFlippingEnv(n_bits=3, continuous=True)
+    model = sb3.SAC(
+        "MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer, device="cpu", buffer_size=999
+    )
+    with pytest.raises(ValueError, match="HerReplayBuffer"):
+        model.learn(10, DensityRatio(recent_size=20))
+
+
+def test_sbx__is_refused_in_words():
+    sbx = pytest.importorskip("sbx")
+    model = sbx.SAC("MlpPolicy", make_ends(1, actions="box"), buffer_size=999)
+    with pytest.raises(ValueError, match="of stable_baselines3 or sb3_contrib"):
+        model.learn(10, DensityRatio(recent_size=20))

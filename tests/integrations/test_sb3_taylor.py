@@ -1,0 +1,329 @@
+"""`Taylor` in the on-policy trainers of the Stable-Baselines3 family."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
+
+from gammaprime.agents import TaylorQ, TaylorWeight
+from gammaprime.integrations.sb3 import Taylor
+from integrations import written_out
+from integrations.tasks import Choice, Recorder, make_ends
+from integrations.trainers import GAMMA, LAM, ON_POLICY, TORCH, Witness, in_torch, make, parameters
+
+NUM_STEPS, NUM_ENVS = 16, 3
+WHOLE = {"lookahead": None, "eta": 1.0, "center": True}
+ONES = TaylorWeight(1.0, math.inf)
+PLAIN = [
+    TaylorQ(0.99, order=0, lookahead=None),
+    TaylorQ(0.99, order=2, eta=0.0, lookahead=None),
+    TaylorQ(GAMMA, order=2, eta=1.0, lookahead=None),
+]
+
+
+def trained(name, callback, env=None, rollouts=3, **settings):
+    model = make(name, make_ends() if env is None else env, **settings)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="taylor/tail_share")
+        model.learn(rollouts * NUM_STEPS * NUM_ENVS, callback=callback)
+    return model
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_nothing_asked__nothing_changed(name):
+    plain = parameters(trained(name, None))
+    for slot in PLAIN if name == "PPO" else PLAIN[:1]:
+        assert np.array_equal(parameters(trained(name, Taylor(slot))), plain)
+    weighted = parameters(trained(name, Taylor(weighting=ONES)))
+    if name == "SBX":  # standardised outside of its compiled update
+        np.testing.assert_allclose(weighted, plain, rtol=1e-6, atol=1e-6)
+    else:
+        assert np.array_equal(weighted, plain)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_something_asked__something_changed(name):
+    plain = parameters(trained(name, None))
+    assert not np.array_equal(parameters(trained(name, Taylor(TaylorQ(0.99, **WHOLE)))), plain)
+    weights = TaylorWeight(GAMMA, 0)
+    assert not np.array_equal(parameters(trained(name, Taylor(weighting=weights))), plain)
+
+
+@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize(
+    "kind", ["normalised", "dict", "box", "subprocesses", "unstandardised", "subsampled"]
+)
+def test_nothing_asked__nothing_changed_in_any_environment(name, kind):
+    absent = (name == "MaskablePPO" and kind == "box") or (name != "TRPO" and kind == "subsampled")
+    if absent or (name != "PPO" and kind == "subprocesses"):
+        pytest.skip("the trainer has no such setting, or another is tested with it")
+    settings = {"dict_obs": kind == "dict"}
+    if kind == "unstandardised":
+        settings["normalize_advantage"] = name == "A2C"
+    if kind == "subsampled":
+        settings["sub_sampling_factor"] = 2
+    results = []
+    for callback in (None, Taylor(PLAIN[0], ONES)):
+        env = make_ends(
+            vec_env=SubprocVecEnv if kind == "subprocesses" else DummyVecEnv,
+            actions="box" if kind == "box" else "discrete",
+            observations="dict" if kind == "dict" else "box",
+        )
+        env = VecNormalize(env) if kind == "normalised" else env
+        results.append(parameters(trained(name, callback, env, **settings)))
+        env.close()
+    assert np.array_equal(*results)
+
+
+def columns(steps):
+    """How the rows of each environment ended, by its own account."""
+    for i in range(NUM_ENVS):
+        flags = [truths[i] for _, truths in steps]
+        terminated = [death for death, *_ in flags]
+        yield i, terminated, [limit and not death for death, limit, _ in flags]
+
+
+def written_advantages(slot, rollout, steps):
+    """The advantages that the buffer should hold."""
+    terminal = iter(rollout["terminal"][:-1])
+    boots = np.zeros((NUM_STEPS, NUM_ENVS))
+    boots[-1] = rollout["terminal"][-1]
+    for t, (_, truths) in enumerate(steps):
+        for i, (terminated, truncated, _) in enumerate(truths):
+            if truncated and not terminated:
+                boots[t, i] = next(terminal)[0]
+    deaths = sum(truth[0] for _, truths in steps for truth in truths)
+    survival = {"survival": 1.0 - deaths / boots.size, "zero": 0.0, "constant": 1.0}[slot.tail]
+    result = np.zeros_like(boots)
+    for i, terminated, truncated in columns(steps):
+        ends = terminated, truncated
+        rewards = [float(row[i]) for row, _ in steps]
+        values = [float(x) for x in rollout["values"][:, i]]
+        gae = written_out.advantages(rewards, values, boots[:, i], *ends, GAMMA, LAM)
+        base = [a + v for a, v in zip(gae, values, strict=True)]
+        discounts = GAMMA, slot.gamma_prime
+        extra = written_out.added(base, boots[:, i], *ends, discounts, slot.order, survival)
+        for t in range(NUM_STEPS):
+            off = written_out.baseline(values[t], *discounts, slot.order) if slot.center else 0.0
+            result[t, i] = gae[t] + slot.eta * (extra[t] - off)
+    return result
+
+
+EXPANSIONS = [
+    TaylorQ(0.97, order=1, **WHOLE),
+    TaylorQ(0.97, order=3, lookahead=None, eta=0.5, center=False),
+    TaylorQ(0.97, order=math.inf, **WHOLE),
+    TaylorQ(1.0, order=3, **WHOLE),
+    TaylorQ(1.0, order=math.inf, lookahead=None, eta=1.0, tail="zero", center=False),
+]
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+@pytest.mark.parametrize("slot", EXPANSIONS, ids=str)
+def test_advantages__are_sums_over_episodes(name, slot):
+    if slot is not EXPANSIONS[1] and name not in {"PPO", "RecurrentPPO"}:
+        pytest.skip("every order with PPO, one with the others")
+    env, witness = Recorder(make_ends()), Witness()
+    trained(name, [Taylor(slot), witness], env)
+    assert len(witness.rollouts) == 3
+    kinds = {truth[:2] for _, truths in env.steps for truth in truths}
+    assert kinds == {(False, False), (True, False), (False, True), (True, True)}
+    for k, rollout in enumerate(witness.rollouts):
+        steps = env.steps[k * NUM_STEPS : (k + 1) * NUM_STEPS]
+        expected = written_advantages(slot, rollout, steps)
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(rollout["advantages"], expected, rtol=1e-5, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("vec_env", [DummyVecEnv, SubprocVecEnv])
+def test_advantages__of_normalised_rewards(vec_env):
+    slot, witness = EXPANSIONS[0], Witness()
+    env = Recorder(VecNormalize(make_ends(vec_env=vec_env)))
+    trained("PPO", [Taylor(slot), witness], env)
+    env.close()
+    expected = written_advantages(slot, witness.rollouts[-1], env.steps[-NUM_STEPS:])
+    scale = np.abs(expected).max()
+    found = witness.rollouts[-1]["advantages"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
+
+
+def test_returns__stay_the_targets_of_the_critic():
+    plain, taylor = Witness(), Witness()
+    trained("PPO", plain, rollouts=1)
+    trained("PPO", [Taylor(EXPANSIONS[0]), taylor], rollouts=1)
+    assert np.array_equal(plain.rollouts[0]["returns"], taylor.rollouts[0]["returns"])
+    assert not np.array_equal(plain.rollouts[0]["advantages"], taylor.rollouts[0]["advantages"])
+
+
+class Weights(BaseCallback):
+    """The weights of every rollout, read where minibatches are made."""
+
+    def __init__(self, taylor):
+        super().__init__()
+        self.taylor, self.found = taylor, []
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_end(self):
+        flat = self.taylor.rollout.weights
+        self.found.extend(flat.reshape(NUM_ENVS, NUM_STEPS).T)
+
+
+@pytest.mark.parametrize("name", ["PPO", "RecurrentPPO", "SBX"])
+def test_ages__are_the_environments_own_across_rollouts_and_calls(name):
+    """w_0(t) = γ^t tells the age."""
+    env, found = Recorder(make_ends()), []
+    model = make(name, env)
+    for call in range(3):
+        # With the same callback and with a new one.
+        if call != 1:
+            taylor = Taylor(weighting=TaylorWeight(0.99, 0))
+        weights = Weights(taylor)
+        model.learn(2 * NUM_STEPS * NUM_ENVS, [taylor, weights], reset_num_timesteps=call == 0)
+        found.extend(weights.found)
+    ages = [[truth[2] for truth in truths] for _, truths in env.steps]
+    expected = [[GAMMA**age for age in row] for row in ages]
+    assert np.max(ages) > 3
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_ages__are_known_after_an_early_stop():
+    class Stop(BaseCallback):
+        def _on_step(self):
+            return self.n_calls < 21
+
+    env, taylor = Recorder(make_ends()), Taylor(weighting=TaylorWeight(0.99, 0))
+    model = make("PPO", env)
+    model.learn(10**6, [taylor, Stop()])
+    weights = Weights(taylor)
+    model.learn(NUM_STEPS * NUM_ENVS, [taylor, weights], reset_num_timesteps=False)
+    ages = [[truth[2] for truth in truths] for _, truths in env.steps[21:]]
+    np.testing.assert_allclose(weights.found, GAMMA ** np.array(ages), rtol=1e-6)
+
+
+def test_ages__that_are_not_known_are_refused_before_anything_is_done():
+    model = trained("PPO", None)
+    before, taylor = parameters(model), Taylor(EXPANSIONS[0], TaylorWeight(0.99))
+    with pytest.raises(ValueError, match="ages of the running episodes are not known"):
+        model.learn(NUM_STEPS, taylor, reset_num_timesteps=False)
+    assert np.array_equal(parameters(model), before)
+    model.set_env(model.get_env())
+    model.learn(NUM_STEPS, taylor, reset_num_timesteps=False)
+    assert not np.array_equal(parameters(model), before)
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "MaskablePPO"])
+@pytest.mark.parametrize("standardise", [True, False])
+def test_one_step__is_that_of_the_weighted_loss_by_autograd(name, standardise):
+    """Three epochs on the whole batch, so that ratios leave 1 and are clipped."""
+    slot, env, witness = TaylorWeight(0.97, 2), Recorder(make_ends()), Witness()
+    sgd = {"net_arch": [8], "optimizer_class": torch.optim.SGD}
+    settings = {"policy_kwargs": sgd, "learning_rate": 1.0, "max_grad_norm": 1e9}
+    settings |= {"normalize_advantage": standardise, "ent_coef": 0.01}
+    if name != "A2C":
+        settings |= {"batch_size": NUM_STEPS * NUM_ENVS, "n_epochs": 3, "clip_range": 0.02}
+    twin = make(name, make_ends(), **settings).policy
+    model = make(name, env, **settings)
+    taylor = Taylor(weighting=slot)
+    model.learn(NUM_STEPS * NUM_ENVS, [taylor, witness])
+    buffer, rollout = model.rollout_buffer, witness.rollouts[0]
+    ages = np.array([[truth[2] for truth in truths] for _, truths in env.steps])
+    weights = [[written_out.update_weight(int(t), GAMMA, 0.97, 2) for t in row] for row in ages]
+    flat = lambda x: torch.tensor(np.array(x, np.float32).T.reshape(-1))  # noqa: E731
+    weight, advantage, returns = map(flat, (weights, rollout["advantages"], rollout["returns"]))
+    if standardise:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    obs, actions = torch.tensor(buffer.observations), torch.tensor(buffer.actions).long().flatten()
+    old = torch.tensor(buffer.log_probs).flatten()
+    clipped = []
+    for _ in range(1 if name == "A2C" else 3):
+        values, log_prob, entropy = twin.evaluate_actions(obs, actions)
+        ratio = torch.exp(log_prob - old)
+        if name == "A2C":
+            policy_loss = -(weight * advantage * log_prob).mean()
+        else:
+            near = torch.clamp(ratio, 0.98, 1.02)
+            clipped.append((ratio != near).any().item())
+            policy_loss = -(weight * torch.min(advantage * ratio, advantage * near)).mean()
+        value_loss = torch.nn.functional.mse_loss(returns, values.flatten())
+        loss = policy_loss - 0.01 * entropy.mean() + 0.5 * value_loss
+        twin.optimizer.zero_grad()
+        loss.backward()
+        twin.optimizer.step()
+    assert name == "A2C" or any(clipped)
+    for mine, theirs in zip(twin.parameters(), model.policy.parameters(), strict=True):
+        torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-5)
+
+
+class Look(BaseCallback):
+    """Minibatches of a rollout, as the trainer gets them, with the values of their rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_end(self):
+        buffer, model = self.model.rollout_buffer, self.model
+        for batch in buffer.get(24):
+            kept = batch.mask > 0.5 if "mask" in batch._fields else slice(None)
+            assert not model.normalize_advantage
+            self.batches.append([x[kept].numpy() for x in (batch.advantages, batch.old_values)])
+        assert model.normalize_advantage
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_minibatches__hold_standardised_and_weighted_advantages(name):
+    """Sub-sampled by TRPO, padded by RecurrentPPO, with N in the deviation by SBX."""
+    factor = 2 if name == "TRPO" else 1
+    settings = {"sub_sampling_factor": 2} if name == "TRPO" else {}
+    env, witness, look = Recorder(make_ends()), Witness(), Look()
+    taylor = Taylor(weighting=TaylorWeight(0.97, 2))
+    trained(name, [taylor, witness, look], env, 1, normalize_advantage=True, **settings)
+    (rollout,) = witness.rollouts
+    ages = np.array([[truth[2] for truth in truths] for _, truths in env.steps])
+    # A row is known by the critic's value of its state.
+    rows = {value: divmod(i, NUM_ENVS) for i, value in enumerate(rollout["values"].ravel())}
+    assert len(rows) == ages.size
+    for advantages, values in look.batches:
+        where = tuple(np.array([rows[value] for value in values]).T)
+        raw = rollout["advantages"][where].astype(np.float64)
+        weights = [written_out.update_weight(int(t), GAMMA, 0.97, 2) for t in ages[where]]
+        counted = raw[::factor]
+        standard = (raw - counted.mean()) / counted.std(ddof=0 if name == "SBX" else 1)
+        np.testing.assert_allclose(advantages, standard * weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "TRPO", "SBX"])
+def test_learning__order_3_waits_where_the_plain_trainer_takes_what_it_gets(name):
+    """At γ = .5 action 1 is worth .09 against 1, to order 3 towards .99 it is worth 2.3."""
+    settings = {"gamma": 0.5, "gae_lambda": 1.0, "n_steps": 384, "policy_kwargs": {}}
+    own = {"A2C": {"learning_rate": 0.02}, "TRPO": {"learning_rate": 0.01, "target_kl": 0.02}}
+    clipped = {"learning_rate": 0.005, "n_epochs": 20, "clip_range": 0.4}
+    settings |= own.get(name, clipped | {"normalize_advantage": False})
+    if name != "A2C":
+        settings |= {"batch_size": 384}
+    later = []
+    for callback in (None, Taylor(TaylorQ(0.99, order=3, **WHOLE))):
+        env = DummyVecEnv([Choice])
+        model = make(name, env, **settings)
+        # SBX clips the gradients of its policy more, and takes longer.
+        model.learn((24 if name == "SBX" else 12) * 384, callback)
+        later.append(probability_of_one(model, env.reset()))
+    assert later[0] < 1e-3
+    assert later[1] > 0.99
+
+
+def probability_of_one(model, obs):
+    if in_torch(model):
+        distribution = model.policy.get_distribution(torch.tensor(obs))
+        return distribution.distribution.probs[0, 1].item()
+    state = model.policy.actor_state
+    return float(state.apply_fn(state.params, obs).probs_parameter()[0, 1])
