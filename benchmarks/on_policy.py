@@ -175,7 +175,7 @@ def second_start() -> Callable[[], dict[str, float]]:
 
 def train_command(out: Path) -> list[str]:
     script = Path(sys.executable).with_name("gammaprime")
-    options = ["--task", "HalfCheetah-v4", "--steps", f"{BATCH}", "--eval-every", "0"]
+    options = ["--task", "HalfCheetah-v4", "--steps", f"{BATCH}", "--evaluation.every", "0"]
     return [str(script), "train", "ppo", *options, "--out", str(out)]
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gammaprime.runs import options
-from gammaprime.sweeps import spec
-from gammaprime.sweeps.estimate import Kind, kind_of_run
-from gammaprime.sweeps.schedule import Job, plan
-from gammaprime.sweeps.sweep import Sweep
+from gammaprime.runs.config import agent_from
+from gammaprime.runs.config import name_of as name_of_agent
+from gammaprime.sweeps.driver import Job
+from gammaprime.sweeps.forecast import Kind, kind_of_run
+from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
 
 NOWHERE = Path("/nonexistent")
 """Runs are planned, not looked for."""
@@ -70,10 +70,10 @@ def dump_speeds(speeds: Speeds) -> str:
 
 def load_sweeps() -> Sweeps:
     """Every shipped sweep with its runs, each once; those of the paper first."""
-    loaded = [spec.load(name) for name in spec.shipped()]
+    loaded = [load_experiment(name) for name in shipped()]
     sweeps = [found for found in loaded if isinstance(found, Sweep)]
     sweeps.sort(key=lambda sweep: not sweep.paper)
-    return {sweep.name: (sweep, plan(sweep.runs(), NOWHERE)) for sweep in sweeps}
+    return {sweep.name: (sweep, sweep.jobs(NOWHERE)) for sweep in sweeps}
 
 
 def without_evaluations(config: Config) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def without_evaluations(config: Config) -> dict[str, Any]:
 def name_of(config: Config) -> str:
     """Of an agent with its weighting, as the figures call them."""
     agent = config["settings"]["agent"]
-    name = options.name_of(options.agent_from(agent)).upper()
+    name = name_of_agent(agent_from(agent)).upper()
     weighted = {"taylor_weight": ", weighted", "averaged_weight": ", averaged"}
     marks = {"density_ratio": "(γ)"} | weighted
     return name + marks.get(agent["weighting"]["kind"], "")
@@ -97,7 +97,8 @@ def configs_by_kind(sweeps: Sweeps) -> dict[Kind, Config]:
     found: dict[Kind, Config] = {}
     for _, jobs in sweeps.values():
         for job in jobs:
-            found.setdefault(kind_of_run(job.planned.config), job.planned.config)
+            table = job.config.to_table()
+            found.setdefault(kind_of_run(table), table)
     return dict(sorted(found.items(), key=lambda item: (name_of(item[1]), item[0])))
 
 

@@ -30,8 +30,8 @@ from costs import (
     wall_clock,
 )
 
-from gammaprime.sweeps.estimate import kind_of_run
-from gammaprime.sweeps.schedule import Job
+from gammaprime.sweeps.driver import Job
+from gammaprime.sweeps.forecast import kind_of_run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/scale.md"
@@ -113,9 +113,9 @@ def figures_block(sweeps: Sweeps, speeds: Speeds) -> str:
 
 
 def _figure_row(title: str, jobs: Sequence[Job], speeds: Speeds) -> list[str]:
-    steps = sum(job.planned.steps for job in jobs)
+    steps = sum(job.config.steps for job in jobs)
     row = [title, f"{len(jobs):,}", f"{steps / 1e6:,.4g} M"]
-    costs = [cost_of_run(job.planned.config, speeds) for job in jobs]
+    costs = [cost_of_run(job.config.to_table(), speeds) for job in jobs]
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):
         left_out = f"{MISSING}: {len(costs) - len(known)} runs"

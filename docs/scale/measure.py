@@ -38,14 +38,12 @@ from costs import (
 from gammaprime.agents import PPO
 from gammaprime.agents.off_policy import OffPolicy
 from gammaprime.loops.loop import Loop
-from gammaprime.runs import machine, store, threads
-from gammaprime.runs.files import write_whole
-from gammaprime.runs.old_training import make_loop
-from gammaprime.runs.options import Protocol, agent_from, from_table
-from gammaprime.runs.setup import Setup
-from gammaprime.sweeps import estimate
-from gammaprime.sweeps.schedule import Job
-from gammaprime.sweeps.sweep import Planned
+from gammaprime.runs import provenance, startup
+from gammaprime.runs.config import RunConfig
+from gammaprime.runs.directory import write_whole
+from gammaprime.runs.training import Environments, make_loop
+from gammaprime.sweeps import forecast
+from gammaprime.sweeps.driver import Job
 
 HERE = Path(__file__).resolve().parent
 PUBLISHED = HERE.parents[1] / "results/published/runs"
@@ -81,37 +79,36 @@ def crowded(config: Config) -> float | None:
 
 def probe(configs: list[Config]) -> float | None:
     """Steps per second of one of these runs, made at once."""
-    jobs = []
-    for config in map(without_evaluations, configs):
-        settings = config["settings"]
-        about = (settings["task"], settings["seed"], settings["steps"])
-        jobs.append(Job(Planned(name_of(config), *about, "probe", config), Path("probe")))
-    costs = estimate.measure(jobs, len(jobs))
+    tables = list(map(without_evaluations, configs))
+    jobs = [Job(name_of(t), RunConfig.from_table(t), Path("probe")) for t in tables]
+    costs = forecast.measure(jobs, len(jobs))
     found = [cost.fps for cost in costs.values()]
     return round(found[0], 1) if found else None
 
 
 def evaluation(config: Config) -> float:
     """Seconds of one evaluation, all of whose episodes last until the time limit."""
-    setup = set_up(config)
+    run = RunConfig.from_table(config)
+    world = environments(run)
     try:
-        actor = make_loop(setup).actor()
-        setup.evaluate(actor, 0)
+        actor = make_loop(run, world.env).actor()
+        world.evaluate(actor, run, 0)
         steps, number, began = 0, 0, time.process_time()
         while (seconds := time.process_time() - began) < SECONDS / 2:
             number += 1
             # All rows are stepped until the last of them has ended.
-            steps += max(episode.length for episode in setup.evaluate(actor, number))
-        return round(setup.env.time_limit * seconds / steps, 4)
+            steps += max(episode.length for episode in world.evaluate(actor, run, number))
+        return round(world.env.time_limit * seconds / steps, 4)
     finally:
-        setup.close()
+        world.close()
 
 
 def shares(config: Config) -> dict[str, float | None]:
     """Where the time of a run goes, files and evaluations apart."""
-    setup = set_up(estimate.once_under_way(without_evaluations(config)))
+    run = RunConfig.from_table(forecast.once_under_way(without_evaluations(config)))
+    world = environments(run)
     try:
-        loop = make_loop(setup)
+        loop = make_loop(run, world.env)
         updates = 0
         while updates < WARM_UPDATES:
             updates += bool(loop.advance().metrics)
@@ -128,14 +125,13 @@ def shares(config: Config) -> dict[str, float | None]:
         acting = round(1.0 - sum(parts.values()), 6)
         return {**parts, "acting": acting, "seconds_per_gradient_step": each}
     finally:
-        setup.close()
+        world.close()
 
 
-def set_up(config: Config) -> Setup:
-    """What a run of this configuration is made of."""
-    settings = config["settings"]
-    agent, protocol = agent_from(settings["agent"]), from_table(Protocol, settings["protocol"])
-    return Setup(agent, settings["task"], settings["steps"], settings["seed"], protocol)
+def environments(run: RunConfig) -> Environments:
+    """The environments of a run."""
+    options = (run.time_limit, run.time_feature, run.stagger)
+    return Environments(run.task, run.agent, *options)
 
 
 def _gradient_steps(loop: Loop) -> int:
@@ -194,10 +190,10 @@ def wanted(
 def describe() -> dict[str, Any]:
     return {
         "command": "python docs/scale/measure.py",
-        "cpu": store.cpu_model(),
+        "cpu": provenance.cpu_model(),
         "cores": len(ALL_CORES),
-        "versions": machine.versions(),
-        "probe_seconds": estimate.PROBE_SECONDS,
+        "versions": provenance.versions(),
+        "probe_seconds": forecast.PROBE_SECONDS,
     }
 
 
@@ -206,7 +202,7 @@ def begin(out: Path) -> Speeds:
     speeds, about = load_speeds(out), describe()
     if speeds.machine and speeds.machine != about:
         raise SystemExit(f"{out}: was measured elsewhere ({speeds.machine}): remove it, or --out")
-    whole = {kind: round(cost.fps, 1) for kind, cost in estimate.stored_costs(PUBLISHED).items()}
+    whole = {kind: round(cost.fps, 1) for kind, cost in forecast.stored_costs(PUBLISHED).items()}
     return speeds._replace(machine=about, whole=whole)
 
 
@@ -225,7 +221,7 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="parts of kinds; none means all")
     parser.add_argument("--out", type=Path, default=HERE / "speeds.json", help="file")
     options = parser.parse_args()
-    machine.cache_compilations(machine.default_cache())
+    startup.cache_compilations(provenance.default_cache())
     speeds = begin(options.out)
     write_whole(options.out, dump_speeds(speeds).encode())
     work = wanted(load_sweeps(), options.words)
@@ -246,7 +242,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     before = dict(os.environ)
-    threads.use_one_thread()
+    startup.use_one_thread()
     if dict(os.environ) != before:
         # NumPy and JAX, imported above, have read how many threads they may have.
         os.execv(sys.executable, [sys.executable, *sys.argv])

@@ -21,6 +21,8 @@ _MODULES = {
     "runs.config": ("Evaluation",),
     "runs.run": ("load_policy", "read_metrics"),
     "runs.training": ("train", "resume", "evaluate", "Callback"),
+    "sweeps.spec": ("load_experiment",),
+    "sweeps.report": ("report",),
 }
 _ROOMS = ("tabular", "estimators", "integrations")
 _WHERE = {

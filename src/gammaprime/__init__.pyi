@@ -23,5 +23,7 @@ from gammaprime.runs.training import Callback as Callback
 from gammaprime.runs.training import evaluate as evaluate
 from gammaprime.runs.training import resume as resume
 from gammaprime.runs.training import train as train
+from gammaprime.sweeps.report import report as report
+from gammaprime.sweeps.spec import load_experiment as load_experiment
 
 __version__: str

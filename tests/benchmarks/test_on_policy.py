@@ -140,13 +140,13 @@ def test_measure_slots__reports_every_quantity_that_has_a_limit(monkeypatch):
 
 
 def test_train_command__is_one_rollout_without_evaluation(tmp_path):
-    from gammaprime.cli.command import parse
+    from gammaprime.cli.options import parse
 
     script, verb, *words = on_policy.train_command(tmp_path)
     agent, asked = parse(words)
     assert (script.endswith("gammaprime"), verb) == (True, "train")
     assert asked.steps == agent.rollout_size == on_policy.BATCH
-    assert asked.protocol.eval_every == 0
+    assert asked.evaluation.every == 0
     assert asked.compilation_cache
     assert asked.out == tmp_path
 

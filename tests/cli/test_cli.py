@@ -1,5 +1,7 @@
 """The command line: what it prints, what it refuses, and what it leaves behind."""
 
+import json
+import shlex
 import subprocess
 import sys
 
@@ -7,7 +9,7 @@ import pytest
 
 import gammaprime
 from gammaprime import cli
-from gammaprime.cli import progress
+from gammaprime.cli.sweep import progress_line
 from gammaprime.experiments import toy
 
 TINY = """
@@ -142,7 +144,7 @@ def test_interrupt__exits_with_130_and_the_same_command_finishes_later(tiny, cap
         patch.setattr(toy, "run", interrupted)
         assert cli.main(["run", "tiny.toml"]) == 130
     assert "interrupted; the same command starts it again" in capsys.readouterr().err
-    assert not (run_folder(tiny) / "done").exists()
+    assert list(tiny.rglob("done")) == []
     assert cli.main(["figure", "tiny.toml"]) == 2
     assert "first: gammaprime run tiny.toml" in capsys.readouterr().err
     assert cli.main(["run", "tiny.toml"]) == 0
@@ -206,13 +208,54 @@ def test_list__imports_nothing_that_trains():
 
 
 def test_progress__tells_each_tenth_once_where_there_is_no_terminal(capsys):
-    report = progress.on_stderr("name")
+    report = progress_line("name")
     for done in range(1, 201):
         report(done, 200)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 10
     assert lines[0].startswith("name:  10 %, 20 of 200, ")
     assert lines[-1].startswith("name: 100 %, 200 of 200, 0 s left")
+
+
+def test_debug__shows_the_traceback_before_the_line(tiny, capsys, monkeypatch):
+    for words in (["--debug", "run", "nowhere.toml"], ["run", "nowhere.toml", "--debug"]):
+        assert cli.main(words) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("Traceback (most recent call last):\n")
+        assert err.endswith("gammaprime: nowhere.toml: no such file\n")
+    monkeypatch.setenv(cli.DEBUG, "1")
+    assert cli.main(["run", "nowhere.toml"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv(cli.DEBUG, "0")
+    assert cli.main(["run", "nowhere.toml"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_unexpected_error__is_one_line_with_the_way_to_its_traceback(tiny, capsys, monkeypatch):
+    def broken(*args):
+        raise KeyError("of a user")
+
+    monkeypatch.setattr(toy, "run", broken)
+    assert cli.main(["run", "tiny.toml"]) == 1
+    line = "gammaprime: KeyError: 'of a user' (--debug shows the traceback)\n"
+    assert capsys.readouterr().err == line
+
+
+def test_manifest__has_the_command_and_not_the_program_that_called_it(tiny, monkeypatch):
+    words = ["/usr/bin/another", "program", "--with=secrets"]
+    monkeypatch.setattr(sys, "argv", list(words))
+    assert cli.main(["run", "tiny.toml", "--out", "here"]) == 0
+    assert sys.argv == words
+    (folder,) = (tiny / "here").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["command"] == ["gammaprime", "run", "tiny.toml", "--out", "here"]
+
+
+def test_suggested_command__can_be_pasted_into_a_shell(tiny, capsys):
+    (tiny / "a b.toml").write_text(TINY)
+    assert cli.main(["run", "a b.toml", "--out", "my runs"]) == 0
+    suggested = capsys.readouterr().out.splitlines()[-1].partition("next: ")[2]
+    assert shlex.split(suggested) == ["gammaprime", "figure", "a b.toml", "--runs", "my runs"]
 
 
 def test_version(capsys):

@@ -9,7 +9,7 @@ from gammaprime import tabular
 from gammaprime.experiments import toy
 from gammaprime.sweeps import spec
 
-PAPER = spec.load("fig_errors").settings
+PAPER = spec.load_experiment("fig_errors").settings
 SMALL = dataclasses.replace(PAPER, num_mdps=12, repetitions=40, base_noise=(0.0, 1.0, 4.0, 16.0))
 RATIO = 0.75  # (.8 − .2)/(1 − .2)
 

@@ -7,7 +7,7 @@ from gammaprime.experiments import weights
 from gammaprime.sweeps import spec
 from oracles import update_weight_curve
 
-SETTINGS = spec.load("weights").settings
+SETTINGS = spec.load_experiment("weights").settings
 
 
 @pytest.fixture(scope="module")

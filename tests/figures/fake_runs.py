@@ -1,10 +1,11 @@
 """Finished and unfinished run folders in the real file formats, without any training."""
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
 
-from gammaprime.runs.files import to_json
+from gammaprime.runs.directory import to_json
 from gammaprime.sweeps import spec
 
 MANIFEST = {
@@ -73,6 +74,16 @@ variants = ["PPO", "K = ∞"]
 """
 
 
+class Planned(NamedTuple):
+    """A run whose folder is written."""
+
+    variant: str
+    task: str
+    seed: int
+    steps: int
+    config: dict
+
+
 def load(text, name="made_up"):
     """The sweep in a TOML text."""
     return spec.parse(text, name, where=f"{name}.toml")
@@ -83,20 +94,19 @@ def write(sweep, root, level, share=lambda planned: 1.0):
 
     level: the return that a run ends with.  share: how far it got, 0 if it has not begun.
     """
-    for planned in sweep.runs():
+    for variant, config in sweep.configs():
+        planned = Planned(variant, config.task, config.seed, config.steps, config.to_table())
         if share(planned) > 0:
-            path = planned.path(root)
+            path = root / config.folder
             path.mkdir(parents=True, exist_ok=True)
             write_one(path, planned, level(planned), share(planned))
 
 
 def stored(text, root, level, share=lambda planned: 1.0):
     """The sweep of a spec, and what `write` left of it."""
-    from gammaprime.sweeps.records import read_records  # needs jax, which tests may skip
-
     sweep = load(text)
     write(sweep, root, level, share)
-    return sweep, read_records(sweep, root)
+    return sweep, sweep.results(root)
 
 
 def write_one(path, planned, level, share):

@@ -12,7 +12,11 @@ from gammaprime.figures import errors
 from gammaprime.sweeps import spec
 
 SETTINGS = dataclasses.replace(
-    spec.load("fig_errors").settings, num_mdps=5, repetitions=6, order=8, base_noise=(0.0, 2.0, 9.0)
+    spec.load_experiment("fig_errors").settings,
+    num_mdps=5,
+    repetitions=6,
+    order=8,
+    base_noise=(0.0, 2.0, 9.0),
 )
 CONFIG = {"kind": "toy", "settings": dataclasses.asdict(SETTINGS)}
 

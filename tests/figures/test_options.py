@@ -89,9 +89,9 @@ def test_compare__of_an_ablation_is_with_what_it_normalises_by():
 
 
 def test_groups__are_the_variants_that_comparisons_connect_in_the_order_of_the_spec():
-    read = options.read(spec.load("table_td3"))
+    read = options.read(spec.load_experiment("table_td3"))
     assert read.groups == [("TD3(γ)", "TD3", "DDPG-v1"), ("SAC(γ)", "SAC", "DDPG-v2")]
-    read = options.read(spec.load("learning_onpolicy"))
+    read = options.read(spec.load_experiment("learning_onpolicy"))
     assert read.groups == [("PPO", "TRPO"), ("PPO, PyBullet",)]
 
 
@@ -101,7 +101,7 @@ def test_band__can_be_replaced():
 
 @pytest.mark.parametrize("name", shipped_sweeps())
 def test_options__of_every_shipped_sweep_can_be_read(name):
-    read = options.read(spec.load(name))
+    read = options.read(spec.load_experiment(name))
     assert read.compare
     assert bool(read.panels) == (read.kind == "ablation")
 
@@ -124,12 +124,12 @@ def test_options__of_every_shipped_sweep_can_be_read(name):
     ],
 )
 def test_options__compare_every_pair_that_the_paper_claims_something_of(name, claimed):
-    assert claimed <= set(options.read(spec.load(name)).compare)
+    assert claimed <= set(options.read(spec.load_experiment(name)).compare)
 
 
 @pytest.mark.parametrize("name", shipped_sweeps())
 def test_figure_of_the_paper__comes_with_what_the_paper_claims(name):
-    sweep = spec.load(name)
+    sweep = spec.load_experiment(name)
     assert bool(sweep.paper) == bool(sweep.claim)
 
 

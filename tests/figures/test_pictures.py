@@ -9,7 +9,7 @@ from gammaprime.experiments import weights as computed_weights
 from gammaprime.figures import order, weights
 from gammaprime.sweeps import spec
 
-SPEC = spec.load("weights")
+SPEC = spec.load_experiment("weights")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from figures import fake_runs
 from gammaprime import cli, figures
 from gammaprime.experiments import weights as computed_weights
 from gammaprime.figures import comparisons, options, report
-from gammaprime.sweeps import history, spec
-from gammaprime.sweeps.records import read_records
+from gammaprime.sweeps import report as notes
+from gammaprime.sweeps import spec
 
 EMPTY = {"meta", "path", "circle", "use", "br"}
 
@@ -63,7 +63,7 @@ def share(planned):
 def made_up(root, text=fake_runs.CURVES, name="made_up", part=share):
     sweep = fake_runs.load(text, name)
     fake_runs.write(sweep, root, level, part)
-    return options.read(sweep), read_records(sweep, root)
+    return options.read(sweep), sweep.results(root)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def sweeps(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pictures():
-    experiment = spec.load("weights")
+    experiment = spec.load_experiment("weights")
     data = computed_weights.run(experiment.settings, lambda done, total: None)
     drawn = figures.plot_computed(experiment.config, data)
     return [report.Picture("weights", experiment.title, drawn, {"cpu": "Another", "numpy": "2"})]
@@ -236,7 +236,7 @@ def test_report__names_cannot_break_the_page(tmp_path):
 def made_up_at_one(root, text):
     sweep = fake_runs.load(text)
     fake_runs.write(sweep, root, lambda planned: 1.0)
-    return options.read(sweep), read_records(sweep, root)
+    return options.read(sweep), sweep.results(root)
 
 
 def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
@@ -244,10 +244,10 @@ def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
     sweep = fake_runs.load(fake_runs.CURVES)
     file = tmp_path / "made_up.toml"
     file.write_text(fake_runs.CURVES, encoding="utf-8")
-    history.note(tmp_path / "runs", str(file), sweep)
-    history.note(tmp_path / "runs", "smoke", spec.load("smoke"))  # asked for, not begun
+    notes.write_note(sweep, tmp_path / "runs")
+    notes.write_note(spec.load_experiment("smoke"), tmp_path / "runs")  # asked for, not begun
     where = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "figures")]
-    changes = ["--seeds", "0:2", "--tasks", "Hopper-v4", "--statistic", "iqm"]
+    changes = ["--seeds", "0:2", "--tasks", "Hopper-v4", "--band", "iqm"]
     assert cli.main(["figure", str(file), *where, *changes]) == 0
     written = capsys.readouterr().out.split()
     assert "Changed on the command line" in (tmp_path / "figures/made_up_table.md").read_text(
@@ -262,13 +262,11 @@ def test_commands__draw_and_report_what_was_run(tmp_path, capsys):
 
 
 def test_report__names_and_leaves_out_a_sweep_that_can_no_longer_be_read(tmp_path, capsys):
-    runs, file = tmp_path / "runs", tmp_path / "made_up.toml"
+    runs = tmp_path / "runs"
     made_up(runs)
     sweep = fake_runs.load(fake_runs.CURVES)
-    file.write_text(fake_runs.CURVES, encoding="utf-8")
-    history.note(runs, str(file), sweep)
-    file.write_text(fake_runs.CURVES.replace("compare", "compar"), encoding="utf-8")
-    note = history.note(runs, str(file), sweep)
+    notes.write_note(sweep, runs)
+    note = notes.write_note(fake_runs.load(fake_runs.CURVES.replace("compare", "compar")), runs)
     (runs / "sweeps/torn.json").write_text("{")
     out = tmp_path / "report.html"
     assert cli.main(["report", str(runs), "--out", str(out)]) == 0
@@ -296,9 +294,9 @@ def test_figure__finds_a_misspelt_variant_also_where_tasks_are_changed(tmp_path,
         (["report", "nowhere"], "nowhere: no such folder"),
         (["report", "."], "nothing was run here"),
         (["figure", "smoke", "--runs", "."], "no run of smoke has begun here"),
-        (["figure", "weights", "--steps", "5"], "--steps: is for sweeps of training runs"),
-        (["figure", "weights", "--statistic", "iqm"], "--statistic: is for sweeps"),
-        (["figure", "table_td3", "--statistic", "iqm"], "--statistic: is for curves and ablations"),
+        (["figure", "weights", "--steps", "5"], "steps: is for sweeps of training runs"),
+        (["figure", "weights", "--band", "iqm"], "band: is for sweeps"),
+        (["figure", "table_td3", "--band", "iqm"], "band: is for curves and ablations"),
         (["figure", "weights", "--runs", "."], "first: gammaprime run weights"),
     ],
 )

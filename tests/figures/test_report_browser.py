@@ -5,7 +5,7 @@ import pytest
 from figures import browser, fake_runs
 from figures.test_report import contrast, level, share
 from gammaprime import cli
-from gammaprime.sweeps import history
+from gammaprime.sweeps import report as notes
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,7 +25,7 @@ def file(tmp_path_factory):
         spec.write_text(text, encoding="utf-8")
         sweep = fake_runs.load(text, name)
         fake_runs.write(sweep, root, level, share)
-        history.note(root, str(spec), sweep)
+        notes.write_note(sweep, root)
     assert cli.main(["run", "weights", "--out", str(root)]) == 0
     out = tmp_path_factory.mktemp("page") / "report.html"
     assert cli.main(["report", str(root), "--out", str(out)]) == 0

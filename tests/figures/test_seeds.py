@@ -2,11 +2,10 @@
 
 from figures import fake_runs
 from gammaprime.figures import options, tables
-from gammaprime.sweeps.records import read_records
 
 
 def rows(sweep, root):
-    (file,) = tables.draw_seeds(options.read(sweep), read_records(sweep, root), root)
+    (file,) = tables.draw_seeds(options.read(sweep), sweep.results(root), root)
     page = file.read_text("utf-8")
     table = [line for line in page.splitlines() if line.startswith("|")]
     return page, [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
@@ -40,7 +39,7 @@ def test_seeds__of_variants_with_other_seeds_have_a_column_each(tmp_path):
     sweep = fake_runs.load(fake_runs.CURVES).change(seeds=[0, 1], tasks=["Hopper-v4"])
     fake_runs.write(sweep, tmp_path, lambda planned: 500.0)
     results = [
-        r._replace(seed=r.seed + 100 * (r.variant != "PPO")) for r in read_records(sweep, tmp_path)
+        r._replace(seed=r.seed + 100 * (r.variant != "PPO")) for r in sweep.results(tmp_path)
     ]
     shown = tables.seed_table(results, options.read(sweep))
     assert shown.head[4:] == ("seed 0", "seed 1", "seed 100", "seed 101")

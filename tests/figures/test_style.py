@@ -9,7 +9,7 @@ SWEEPS = sorted({*spec.shipped()} - {"fig_errors", "weights"})
 
 
 def variants(name):
-    return options.read(spec.load(name)).variants
+    return options.read(spec.load_experiment(name)).variants
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -20,7 +20,7 @@ def test_looks__differ_inside_every_shipped_figure(name):
 
 
 def test_looks__of_the_agents_of_the_paper_are_the_same_in_every_figure():
-    paper = [name for name in SWEEPS if spec.load(name).paper and name != "fig_ablation"]
+    paper = [name for name in SWEEPS if spec.load_experiment(name).paper and name != "fig_ablation"]
     seen = {}
     for name in paper:
         for variant, look in style.looks(variants(name)).items():

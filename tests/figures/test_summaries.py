@@ -8,7 +8,7 @@ import pytest
 
 from figures import fake_runs
 from gammaprime.figures import curves, options, summaries
-from gammaprime.sweeps.records import Record
+from gammaprime.runs.results import Result as Record
 
 
 def shown(**changes):

@@ -8,7 +8,6 @@ import pytest
 from figures import fake_runs
 from gammaprime import figures
 from gammaprime.figures import ablations, curves, options, tables
-from gammaprime.sweeps.records import read_records
 
 COMPARE = 'compare = [["PPO 0.999", "PPO"], ["PPO(K)", "PPO"]]'
 LEVELS = {"PPO": 100.0, "PPO 0.999": 60.0, "PPO(K)": 120.0, "η = 0.02": 150.0, "K = ∞": 80.0}
@@ -164,7 +163,7 @@ def test_ablation__stores_each_centre_under_its_own_name(tmp_path, band):
     sweep = fake_runs.load(fake_runs.ABLATION)
     fake_runs.write(sweep, tmp_path, skewed)
     shown = options.read(sweep, band)
-    point = averages(ablations.points(read_records(sweep, tmp_path), shown), "η")[1]
+    point = averages(ablations.points(sweep.results(tmp_path), shown), "η")[1]
     seeds = np.array([150.0, 151.0, 752.0]) / 101  # the same on both tasks
     assert point.mean == point.median == pytest.approx(seeds.mean())
     middle = np.mean([seeds[0], seeds[1], seeds[1], seeds[2]])  # of six, one is cut at each end
@@ -185,7 +184,7 @@ def test_ablation__averages_over_the_tasks_that_all_points_have_and_says_so(tmp_
 
     missing = ("η = 0.02", "Walker2d-v4")
     fake_runs.write(sweep, tmp_path, easier, lambda p: 1.0 * ((p.variant, p.task) != missing))
-    records, shown = read_records(sweep, tmp_path), options.read(sweep)
+    records, shown = sweep.results(tmp_path), options.read(sweep)
     found = ablations.points(records, shown)
     by_eta, by_order = averages(found, "η"), averages(found, "K")
     assert [point.over for point in by_eta] == [("Hopper-v4", "Swimmer-v4")] * 2
@@ -204,7 +203,7 @@ def test_ablation__point_that_has_not_begun_takes_no_task_from_the_others(tmp_pa
     sweep = fake_runs.load(fake_runs.ABLATION)
     fake_runs.write(sweep, tmp_path, level, lambda planned: 1.0 * (planned.variant != "K = ∞"))
     shown = options.read(sweep)
-    begun, waiting = averages(ablations.points(read_records(sweep, tmp_path), shown), "K")
+    begun, waiting = averages(ablations.points(sweep.results(tmp_path), shown), "K")
     assert begun.over == ("Hopper-v4", "Walker2d-v4")
     assert begun.mean == pytest.approx(1.0)
     assert waiting.over == ()
@@ -278,6 +277,6 @@ def test_draw_sweep__of_nothing_finished_still_draws(tmp_path, kind):
         text = text[: text.index("[figure]")] + f'[figure]\nkind = "{kind}"\n'
     sweep = fake_runs.load(text)
     fake_runs.write(sweep, tmp_path, level, lambda planned: 0.2 * (planned.seed == 0))
-    files = draw(sweep, read_records(sweep, tmp_path), tmp_path / "out")
+    files = draw(sweep, sweep.results(tmp_path), tmp_path / "out")
     assert all(file.stat().st_size > 50 for file in files)
     assert "0 of 27 runs are finished" in (tmp_path / "out/made_up_table.md").read_text("utf-8")

@@ -18,11 +18,7 @@ ARRAYS = {"lazy", "networks", "statistics", "losses", "trust_region"}
 BELOW_AGENTS = {*WORDS, "tabular", "estimators", "envs", *ARRAYS}
 BELOW_RUNS = {*BELOW_AGENTS, "agents", "loops"}
 
-SHOWN = {
-    "runs.results",
-    "runs.store",
-    *(f"sweeps.{name}" for name in ("spec", "records", "sweep", "history")),
-}
+SHOWN = {"runs.results"}
 
 # Room -> what it may import from the package, besides itself and the version in the package's
 # own __init__.  A dotted name opens one module of a room, not the room.
@@ -42,7 +38,7 @@ MAY_IMPORT = {
     "loops": {*BELOW_AGENTS, "agents"},
     "runs": BELOW_RUNS,
     "experiments": {*WORDS, "tabular", "estimators"},
-    "sweeps": {*BELOW_RUNS, "runs", "experiments"},
+    "sweeps": {*BELOW_RUNS, "runs", "experiments", "figures"},
     "figures": {*WORDS, *SHOWN},
     "integrations": {*WORDS, "estimators", "agents.advantages", "agents.weightings"},
     "cli": {*BELOW_RUNS, "experiments", "runs", "sweeps", "figures"},
@@ -203,7 +199,7 @@ BROKEN = [
     ("estimators.scan", "def f():\n    import gammaprime.tabular", "may not import tabular"),
     ("types", "from gammaprime.tabular.mdp import MDP", "may not import tabular"),
     ("agents.ppo", "from gammaprime.loops.rollout import roll", "may not import loops"),
-    ("loops.loop", "from gammaprime.runs import store", "may not import runs.store"),
+    ("loops.loop", "from gammaprime.runs import lock", "may not import runs.lock"),
     ("figures.curves", "from gammaprime.experiments.toy import run", "not import experiments.toy"),
     ("figures.curves", "from gammaprime import runs", "may not import runs"),
     ("figures.curves", "from gammaprime.runs.training import train", "may not import runs.train"),
@@ -215,8 +211,8 @@ BROKEN = [
     ("types", "import optax", "may not import optax"),
     ("agents.ppo", "import jax", "agents may not import jax at its top"),
     ("networks", "def f():\n    import jax", "networks may not import jax here"),
-    ("runs.store", "import pickle", "nothing may import pickle"),
-    ("runs.store", "np.load(path, allow_pickle=True)", "unpickled"),
+    ("runs.run", "import pickle", "nothing may import pickle"),
+    ("runs.run", "np.load(path, allow_pickle=True)", "unpickled"),
     ("cli", "eval(text)", "nothing may use eval"),
     ("cli", "importlib.import_module(name)", "does not name"),
     ("cli", "import_module(f'gammaprime.{name}')", "does not name"),
@@ -242,9 +238,8 @@ CLEAN = [
     ("estimators.scan", "def f():\n    import jax\n    import torch"),
     ("estimators.scan", "import math, scipy.special\nimport array_api_compat as compat"),
     ("envs.gym", "import gymnasium"),
-    ("figures.curves", "import matplotlib\nfrom gammaprime.runs.store import read"),
-    ("figures.curves", "from gammaprime.runs.results import Result"),
-    ("runs.store", "path.write_text(text)\nimport gammaprime\ngammaprime.__version__"),
+    ("figures.curves", "import matplotlib\nfrom gammaprime.runs.results import Result"),
+    ("runs.run", "path.write_text(text)\nimport gammaprime\ngammaprime.__version__"),
     ("cli", "def f():\n    from gammaprime.figures import curves"),
     ("agents.ppo", "open(path)\nPath(path).open()\nopen(path, 'rb')\ntext.replace('w', 'x')"),
     ("agents.ppo", "state = replace(state, x=1)\nagent.save\nnp.load(path, allow_pickle=False)"),

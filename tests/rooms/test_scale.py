@@ -1,7 +1,6 @@
 """docs/scale.md says what the specs and the measured speeds make of each other, and no more."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given
@@ -11,7 +10,7 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 pytest.importorskip("pybullet_envs_gymnasium")
 
-from gammaprime.runs.setup import Setup
+from gammaprime.runs.config import Evaluation
 from scale_tool import costs, make_scale, measure
 
 SWEEPS = costs.load_sweeps()
@@ -75,16 +74,15 @@ def test_count_evaluations__is_how_often_one_is_due(rollouts, size, every, rest)
     assume(rest < size)
     agent = {"num_envs": 1, "num_steps": size}
     settings = {"agent": agent, "protocol": {"eval_every": every}, "steps": rollouts * size + rest}
-    setup = SimpleNamespace(eval_every=every)
-    due = [
-        Setup.is_due(setup, i * size, (i + 1) * size, i + 1 == rollouts) for i in range(rollouts)
-    ]
+    asked = Evaluation(every=every)
+    due = [asked.is_due(i * size, (i + 1) * size, i + 1 == rollouts) for i in range(rollouts)]
     assert costs.count_evaluations({"settings": settings}) == sum(due)
 
 
 def test_cost_of_run__is_steps_over_speed_and_the_evaluations_of_its_protocol():
     _, jobs = SWEEPS["fig_td3"]
-    config = next(job.planned.config for job in jobs if costs.name_of(job.planned.config) == "TD3")
+    tables = [job.config.to_table() for job in jobs]
+    config = next(table for table in tables if costs.name_of(table) == "TD3")
     cost = costs.cost_of_run(config, everything_measured())
     assert cost == (1_000.0, 200 * 2.0)
     assert cost.seconds == 1_400.0

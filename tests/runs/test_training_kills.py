@@ -27,7 +27,8 @@ SMALL = {
     "sac": f"sac {OFF_POLICY}",
 }
 RATIO = ["weighting:density-ratio", "--weighting.recent-size=500", "--weighting.batch-size=8"]
-SHARED = "--seed 5 --eval-every 4000 --eval-episodes 2 --checkpoint-seconds 0 --no-tensorboard"
+EVALUATION = "--evaluation.every 4000 --evaluation.episodes 2"
+SHARED = f"--seed 5 {EVALUATION} --checkpoint-seconds 0 --no-tensorboard"
 
 
 START = """

@@ -1,49 +1,46 @@
-"""Pools that train nothing: attempts end as they are told to."""
+"""Pools that train nothing: runs end as they are told to."""
 
-from pathlib import Path
-
-from gammaprime.runs.files import to_json
-from gammaprime.sweeps.pool import Outcome
-from gammaprime.sweeps.worker import DONE
+from gammaprime.runs.directory import to_json
+from gammaprime.sweeps.local import DONE
 
 
 class FakePool:
-    """Attempts that end as they are told to, after one round."""
+    """Runs that end as they are told to, after one round."""
 
     def __init__(self, size, endings=()):
         self.size = size
         self.endings = list(endings)
-        self.started, self.running, self.most = [], {}, 0
+        self.started, self.running, self.most = [], [], 0
         self.stopped = self.killed = False
 
-    def start(self, order):
-        assert order.name not in self.running
-        self.started.append(order)
-        self.running[order.name] = order
+    def start(self, job):
+        assert job not in self.running
+        self.started.append(job)
+        self.running.append(job)
         self.most = max(self.most, len(self.running))
 
     def ended(self):
-        outcomes = []
-        for order in list(self.running.values()):
+        found = []
+        for job in list(self.running):
             ending = self.endings.pop(0) if self.endings else DONE
             if callable(ending):
-                ending = ending(order)
+                ending = ending(job)
             if ending is None:
                 continue
             if ending == DONE:
-                finish(order)
-            del self.running[order.name]
-            outcomes.append(Outcome(order.name, ending, f"code {ending}"))
-        return outcomes
-
-    def progress(self):
-        return {name: {"steps": 10, "total": 100, "fps": 5.0} for name in self.running}
+                finish(job)
+            self.running.remove(job)
+            found.append((job, ending, f"code {ending}"))
+        return found
 
     def stop(self):
         self.stopped = True
 
     def kill(self):
         self.killed = True
+
+    def close(self):
+        pass
 
 
 class Stopping(FakePool):
@@ -57,13 +54,11 @@ class Stopping(FakePool):
         self.interrupts.asked = 15
         if not self.stopped:
             return []
-        names = list(self.running)
-        self.running.clear()
-        return [Outcome(n, c, f"code {c}") for n, c in zip(names, self.codes, strict=True)]
+        jobs, self.running = self.running, []
+        return [(job, code, f"code {code}") for job, code in zip(jobs, self.codes, strict=True)]
 
 
-def finish(order):
-    path = Path(order.path)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / "config.json").write_bytes(to_json(order.config))
-    (path / "done").write_text("{}")
+def finish(job):
+    job.path.mkdir(parents=True, exist_ok=True)
+    (job.path / "config.json").write_bytes(to_json(job.config.to_table()))
+    (job.path / "done").write_text("{}")

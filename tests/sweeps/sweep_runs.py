@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-from gammaprime.runs import lease
-from gammaprime.sweeps import spec
+from gammaprime.runs import lock
+from gammaprime.sweeps.spec import load_experiment
 from runs.training_runs import fingerprint
 
 SPEC = """
@@ -16,7 +16,7 @@ base = { kind = "ppo", num_envs = 2, num_steps = 64, hidden = [8], epochs = 2, m
 tasks = ["Hopper-v4"]
 seeds = [0, 1]
 steps = 19_200
-protocol = { eval_every = 4_000, eval_episodes = 2 }
+evaluation = { every = 4_000, episodes = 2 }
 [[variants]]
 name = "PPO"
 [[variants]]
@@ -76,8 +76,8 @@ def wait_for_rows(out, number, process):
 
 def workers(out):
     """Process numbers of those that are training in a folder now."""
-    seen = (lease.read(folder) for folder in out.glob("*") if folder.is_dir())
-    return [s.content["pid"] for s in seen if s is not None and not s.free and "pid" in s.content]
+    holders = (lock.read(folder) for folder in out.glob("*") if folder.is_dir())
+    return [holder.pid for holder in holders if holder is not None and holder.pid]
 
 
 def kill_workers(out):
@@ -86,6 +86,6 @@ def kill_workers(out):
 
 
 def fingerprints(file, out):
-    paths = {run.path(out) for run in spec.load(str(file)).runs()}
+    paths = {job.path for job in load_experiment(file).jobs(out)}
     assert all((path / "done").is_file() for path in paths)
     return {path.name: fingerprint(path) for path in paths}

@@ -1,52 +1,68 @@
 """The command line: parses, calls, prints.
 
-Everything else is imported where it is used, so that help needs the standard library alone.
+The modules of this room that a command does not need are not imported, so that help needs the
+standard library alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import time
+import traceback
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gammaprime import __version__
-from gammaprime.cli import training
-from gammaprime.sweeps import changes
+from gammaprime.cli import sweep, train
+from gammaprime.sweeps import FIGURES, PAGE, RUNS
 
-RUNS = Path("results/runs")
-FIGURES = Path("results/figures")
-REPORT = Path("results/report.html")
 PUBLISHED = Path("results/published")
+DEBUG = "GAMMAPRIME_DEBUG"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command and return its exit code.
 
-    0: done.  2: refused.  3: a run broke down, its numbers are none.  130, 143: stopped by Ctrl-C
-    or SIGTERM.
+    0: done.  1: an unexpected error, such as one that your environment raises.  2: refused.  3: a
+    run broke down (NaN or infinity), or runs of a sweep failed.  130, 143: stopped by Ctrl-C or
+    SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    # Manifests name this command, not the program that calls this function.
+    before, sys.argv = sys.argv, ["gammaprime", *(word for word in words if word != "--debug")]
     try:
-        if words[:1] == ["train"]:
-            # tyro reads these: the agents are the options, and they are not imported for help.
-            return training.train(words[1:], RUNS)
-        arguments = _parser().parse_args(words)
-        return arguments.command(arguments) or 0
-    except (ValueError, OSError, ImportError) as error:
-        print(f"gammaprime: {error}", file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        what = str(error) or "there is none left"
-        print(f"gammaprime: not enough memory: {what}; ask for smaller sizes", file=sys.stderr)
-        return 2
+        return _run(sys.argv[1:])
+    except Exception as error:
+        if "--debug" in words or os.environ.get(DEBUG, "0") not in ("", "0"):
+            traceback.print_exc()
+        known, message = _describe(error)
+        print(f"gammaprime: {message}", file=sys.stderr)
+        return 2 if known else 1
     except KeyboardInterrupt:
         print("\ngammaprime: interrupted; the same command starts it again", file=sys.stderr)
         return 130
-    return 0
+    finally:
+        sys.argv = before
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] == ["train"]:
+        # tyro reads these: the options are those of the agent.
+        return train.train(words[1:])
+    arguments = _parser().parse_args(words)
+    return arguments.command(arguments) or 0
+
+
+def _describe(error: Exception) -> tuple[bool, str]:
+    """Return whether an error is a refusal of ours, and its line."""
+    if isinstance(error, MemoryError):
+        what = str(error) or "there is none left"
+        return True, f"not enough memory: {what}; ask for smaller sizes"
+    if isinstance(error, ValueError | OSError | ImportError):
+        return True, str(error)
+    return False, f"{type(error).__name__}: {error} (--debug shows the traceback)"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,153 +70,95 @@ def _parser() -> argparse.ArgumentParser:
         prog="gammaprime", description="Train with one discount, be judged by another."
     )
     parser.add_argument("--version", action="version", version=f"gammaprime {__version__}")
+    parser.add_argument("--debug", action="store_true", help=f"show tracebacks; so does {DEBUG}=1")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    spec = argparse.ArgumentParser(add_help=False)
-    spec.add_argument("spec", metavar="SPEC", help="a name from `gammaprime list`, or a .toml file")
-
-    listing = commands.add_parser("list", help="the experiments that ship with the package")
-    listing.set_defaults(command=_list)
-
-    run = commands.add_parser("run", parents=[spec], help="run an experiment and store its numbers")
-    run.add_argument("--out", type=Path, default=RUNS, metavar="DIR", help=f"default: {RUNS}")
-    run.add_argument(
-        "--force", action="store_true", help="run again what is already done, in its place"
-    )
-    changes.add_changes(run)
-    changes.add_ways(run)
-    run.set_defaults(command=_run)
-
-    _add_showing(commands, spec)
-    training.add_training(commands)
+    _add_training(commands)
+    _add_experiments(commands)
+    doctor = commands.add_parser("doctor", help="examine what this machine has for training")
+    doctor.set_defaults(command=train.doctor)
     return parser
 
 
-def _add_showing(commands: Any, spec: argparse.ArgumentParser) -> None:
+def _add_training(commands: Any) -> None:
+    commands.add_parser(
+        "train", help="train an agent: gammaprime train ppo|trpo|pg|td3|ddpg|sac --task Hopper-v4"
+    )
+    folder = argparse.ArgumentParser(add_help=False)
+    folder.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
+
+    resume = commands.add_parser("resume", parents=[folder], help="resume a run that was stopped")
+    resume.add_argument(
+        "--checkpoint-seconds",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="seconds between checkpoints; default: 30",
+    )
+    resume.add_argument(
+        "--no-tensorboard", dest="tensorboard", action="store_false", help="write no events"
+    )
+    resume.add_argument(
+        "--no-compilation-cache", dest="cache", action="store_false", help="compile everything anew"
+    )
+    resume.set_defaults(command=train.resume)
+
+    evaluate = commands.add_parser("evaluate", parents=[folder], help="evaluate a run's policy")
+    evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="default: 10")
+    evaluate.add_argument("--seed", type=int, default=0, help="default: 0")
+    evaluate.set_defaults(command=train.evaluate)
+
+    enjoy = commands.add_parser("enjoy", parents=[folder], help="make a video of a run's policy")
+    enjoy.add_argument("--video", type=Path, required=True, metavar="FILE", help=".gif .webp .png")
+    enjoy.add_argument("--seconds", type=float, default=10.0, help="at most; default: 10")
+    enjoy.add_argument("--seed", type=int, default=0, help="default: 0")
+    enjoy.set_defaults(command=train.enjoy)
+
+
+def _add_experiments(commands: Any) -> None:
+    listing = commands.add_parser("list", help="list the experiments that ship with the package")
+    listing.set_defaults(command=sweep.show_list)
+    spec = argparse.ArgumentParser(add_help=False)
+    spec.add_argument("spec", metavar="SPEC", help="a name from `gammaprime list`, or a .toml file")
     runs = argparse.ArgumentParser(add_help=False)
     runs.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"default: {RUNS}")
+    changes = argparse.ArgumentParser(add_help=False)
+    group = changes.add_argument_group("for sweeps, in the place of what the spec says")
+    group.add_argument("--steps", metavar="N", help="steps of every run; may be written 1e5")
+    group.add_argument("--seeds", metavar="SEEDS", help="0:3 or 0,1,2")
+    group.add_argument("--tasks", nargs="+", metavar="TASK", help="for instance Hopper-v4 Ant-v4")
 
-    figure = commands.add_parser("figure", parents=[spec, runs], help="draw what `run` has stored")
-    figure.add_argument(
-        "--out", type=Path, default=FIGURES, metavar="DIR", help=f"default: {FIGURES}"
+    run = commands.add_parser(
+        "run", parents=[spec, changes], help="run an experiment and store its numbers"
     )
-    figure.add_argument("--statistic", choices=("median_std", "iqm"), help="default: the spec's")
-    changes.add_changes(figure)
-    figure.set_defaults(command=_figure)
+    _add_out(run, RUNS)
+    run.add_argument("--force", action="store_true", help="compute again what is already done")
+    ways = run.add_argument_group("for sweeps, how they are run; no number depends on it")
+    ways.add_argument("--workers", type=int, metavar="N", help="runs at a time; default: cores")
+    ways.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster, or `local` for a new one")
+    ways.add_argument("--checkpoint-seconds", type=float, metavar="SECONDS", help="default: 30")
+    run.set_defaults(command=sweep.run)
 
-    report = commands.add_parser("report", help="one page of everything that a folder can show")
+    figure = commands.add_parser(
+        "figure", parents=[spec, changes, runs], help="draw what `run` has stored"
+    )
+    _add_out(figure, FIGURES)
+    figure.add_argument("--band", choices=("median_std", "iqm"), help="default: the spec's")
+    figure.set_defaults(command=sweep.figure)
+
+    report = commands.add_parser("report", help="write one page of everything in a folder of runs")
     report.add_argument("folder", type=Path, metavar="DIR", help=f"of runs, such as {RUNS}")
-    report.add_argument(
-        "--out", type=Path, default=REPORT, metavar="FILE", help=f"default: {REPORT}"
-    )
-    report.set_defaults(command=_report)
+    _add_out(report, PAGE)
+    report.set_defaults(command=sweep.report)
 
     publish = commands.add_parser(
-        "publish", parents=[spec, runs], help="figures and small copies of the runs, to be kept"
+        "publish", parents=[spec, runs], help="write figures and small copies of the runs, to keep"
     )
-    publish.add_argument(
-        "--out", type=Path, default=PUBLISHED, metavar="DIR", help=f"default: {PUBLISHED}"
+    _add_out(publish, PUBLISHED)
+    publish.set_defaults(command=sweep.publish)
+
+
+def _add_out(parser: argparse.ArgumentParser, default: Path) -> None:
+    kind = "FILE" if default.suffix else "DIR"
+    parser.add_argument(
+        "--out", type=Path, default=default, metavar=kind, help=f"default: {default}"
     )
-    publish.set_defaults(command=_publish)
-
-
-def _list(arguments: argparse.Namespace) -> None:
-    from gammaprime.sweeps import spec
-
-    titles = {name: spec.title(name) for name in spec.shipped()}
-    width = max(map(len, titles))
-    for name, title in titles.items():
-        print(f"{name:<{width}}  {title}")
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    from gammaprime.sweeps import spec
-
-    experiment = spec.load(arguments.spec)
-    if isinstance(experiment, spec.Spec):
-        return _run_one(arguments, experiment)
-    return _run_sweep(arguments, experiment)
-
-
-def _run_one(arguments: argparse.Namespace, experiment: Any) -> int:
-    from gammaprime.cli import progress
-    from gammaprime.runs import store
-    from gammaprime.sweeps import spec
-
-    changes.refuse(arguments, experiment.name)
-    path = store.run_path(arguments.out, experiment.name, experiment.config)
-    if not arguments.force and _is_done(path, experiment.config):
-        print(f"{path}\nalready done; --force runs it again")
-        return 0
-    store.make_folder(path, experiment.config)
-    if (path / "done").is_file():
-        print(f"gammaprime: {path}: --force replaces what was done here", file=sys.stderr)
-    started = time.perf_counter()
-    data = spec.KINDS[experiment.kind].run(experiment.settings, progress.on_stderr(experiment.name))
-    seconds = time.perf_counter() - started
-    # What was done before stays until there is something to put in its place.
-    command = ["gammaprime", *sys.argv[1:]]
-    store.begin(path, experiment.config, store.manifest(command, experiment.config))
-    store.finish(path, data, seconds)
-    where = "" if arguments.out == RUNS else f" --runs {arguments.out}"
-    print(f"{path}\ndone in {seconds:.1f} s; next: gammaprime figure {arguments.spec}{where}")
-    return 0
-
-
-def _is_done(path: Path, config: Any) -> bool:
-    from gammaprime.runs import store
-
-    try:
-        return store.is_done(path, config)
-    except store.FormatError as error:
-        raise ValueError(f"{error}, or replace it with --force") from None
-
-
-def _run_sweep(arguments: argparse.Namespace, sweep: Any) -> int:
-    from gammaprime.cli.run_sweep import Way, run_sweep
-    from gammaprime.figures import options
-    from gammaprime.runs.interrupts import Interrupted
-    from gammaprime.sweeps import history
-    from gammaprime.sweeps.schedule import plan
-
-    if arguments.force:
-        raise ValueError("--force: a sweep repeats nothing; remove the folders of its runs instead")
-    # What could not be shown is not trained: as the spec has it, and as it is asked for.
-    options.read(sweep)
-    sweep = sweep.change(**changes.given(arguments, changes.CHANGES))
-    options.read(sweep)
-    way = Way(**changes.given(arguments, changes.WAYS))
-    jobs = plan(sweep.runs(), arguments.out)
-    history.note(arguments.out, arguments.spec, sweep)
-    try:
-        code = run_sweep(sweep, jobs, arguments.out, way, lambda line: print(line, flush=True))
-    except Interrupted as stop:
-        print(f"gammaprime: {stop}", file=sys.stderr)
-        return stop.exit_code
-    print(f"next: gammaprime figure {changes.repeat(arguments, '--runs')}")
-    return code
-
-
-def _figure(arguments: argparse.Namespace) -> None:
-    from gammaprime.figures import commands
-
-    changed = changes.given(arguments, changes.CHANGES)
-    where = (arguments.runs, arguments.out)
-    for file in commands.draw_spec(arguments.spec, changed, *where, arguments.statistic):
-        print(file)
-
-
-def _report(arguments: argparse.Namespace) -> None:
-    from gammaprime.figures import commands
-
-    tell = partial(print, "gammaprime:", file=sys.stderr)
-    print(commands.write_report(arguments.folder, arguments.out, tell))
-
-
-def _publish(arguments: argparse.Namespace) -> None:
-    from gammaprime.figures import commands
-    from gammaprime.sweeps.publish import publish_spec
-
-    for path in publish_spec(arguments.spec, arguments.runs, arguments.out / "runs"):
-        print(path)
-    for file in commands.draw_spec(arguments.spec, {}, arguments.out / "runs", arguments.out, None):
-        print(file)

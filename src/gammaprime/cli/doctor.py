@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 from gammaprime.cli import video
-from gammaprime.runs import machine, store
-from gammaprime.runs.threads import ONE_THREAD
+from gammaprime.runs import provenance
+from gammaprime.runs.startup import ONE_THREAD
 
 EXTRAS = ("train", "bullet", "report", "ray", "sb3")
 _REQUIREMENT = re.compile(r"""([\w.-]+).*extra == ["'](\w+)["']""")
@@ -18,15 +18,15 @@ _REQUIREMENT = re.compile(r"""([\w.-]+).*extra == ["'](\w+)["']""")
 
 def examine() -> list[tuple[str, str]]:
     """Name and finding, in the order in which to read them."""
-    versions = machine.versions()
+    versions = provenance.versions()
     packages = ", ".join(f"{name} {version}" for name, version in versions.items())
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     findings = [
         ("gammaprime", metadata.version("gammaprime")),
         ("versions", packages),
-        ("processor", f"{store.cpu_model()}, {machine.num_cores()} cores for this process"),
+        ("processor", f"{provenance.cpu_model()}, {provenance.num_cores()} cores for this process"),
         ("threads", f"a run uses one, whatever {_threads()}"),
-        ("MuJoCo", machine.mujoco_build() or "not installed"),
+        ("MuJoCo", provenance.mujoco_build() or "not installed"),
         ("disk", f"{free:.1f} GB free here; a million steps need 2 MB, with a replay 200 MB more"),
         ("cache", _cache()),
     ]
@@ -40,7 +40,7 @@ def _threads() -> str:
 
 
 def _cache() -> str:
-    folder = machine.default_cache()
+    folder = provenance.default_cache()
     programs = list(folder.glob("*-cache")) if folder.is_dir() else []
     size = sum(file.stat().st_size for file in programs) / 1e6
     nearest = next(path for path in (folder, *folder.parents) if path.is_dir())

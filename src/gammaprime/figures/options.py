@@ -35,7 +35,7 @@ class Sweep(Protocol):
     @property
     def variants(self) -> Sequence[Any]: ...
     @property
-    def figure(self) -> Table: ...
+    def figure_table(self) -> Table: ...
     @property
     def changed(self) -> Table: ...
 
@@ -120,7 +120,7 @@ class _Names:
 
 
 def _parse(sweep: Sweep, names: _Names, band: str | None) -> FigureOptions:
-    table = sweep.figure
+    table = sweep.figure_table
     kind = _one_of("kind", table.get("kind"), KINDS)
     is_ablation = kind == "ablation"
     for key in OF_ABLATIONS:

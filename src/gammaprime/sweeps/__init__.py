@@ -1,1 +1,15 @@
-"""Many runs: specs, plans, and the processes or clusters that train them."""
+"""Many runs: specs, plans, local processes, Ray, forecasts and reports.
+
+Nothing is imported here: the process of a run sets its threads before NumPy is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+RUNS = Path("results/runs")
+"""Folder of runs, by default."""
+FIGURES = Path("results/figures")
+"""Folder of figures, by default."""
+PAGE = Path("results/report.html")
+"""File of the report, by default."""

@@ -1,8 +1,8 @@
-"""What is worth keeping of a sweep: folders that draw the same figure, small enough to commit.
+"""Small copies of finished runs that draw the same figure, to be committed.
 
-Of each finished run its config.json, its manifest.json and, of its metrics, the episodes and
-evaluations, to seven digits; no checkpoints, no policy, no clock.  `read_records` reads these
-folders as it reads those of runs, and a report of them can be written.
+Of each run its config.json, its manifest.json and, of its metrics, the episodes and evaluations, to
+seven digits; no checkpoints, no policy, no wall-clock.  Figures and reports read these folders as
+they read those of runs.
 """
 
 from __future__ import annotations
@@ -10,52 +10,53 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gammaprime.runs import folders, store
-from gammaprime.runs.files import from_json, to_json, write_whole
-from gammaprime.runs.metrics import METRICS, Row
-from gammaprime.sweeps import history, spec
-from gammaprime.sweeps.records import Record, read_records, whole_rows
+from gammaprime.runs import directory
+from gammaprime.runs.directory import METRICS, from_json, to_json, write_whole
+from gammaprime.runs.metrics import parse_rows
+from gammaprime.runs.results import Result
+from gammaprime.sweeps.report import write_note
+from gammaprime.sweeps.spec import Sweep
 
 DIGITS = 7
 KEPT = ("time/total_timesteps", "episodes")
+"""Keys of a line of metrics that are kept, beside those of evaluations."""
 
 
-def publish_spec(name: str, runs: Path, root: Path) -> list[Path]:
-    """The folders under ``root`` of all finished runs of a sweep, each of them once."""
-    sweep = spec.load(name)
-    if isinstance(sweep, spec.Spec):
-        raise ValueError(f"{name}: is computed, not trained; publish its figure instead")
-    records = {record.path: record for record in read_records(sweep, runs) if record.done}
-    if not records:
-        raise FileNotFoundError(f"{runs}: no run of {name} is done here; gammaprime run {name}")
-    paths = [publish(record, root) for record in records.values()]
-    history.note(root, name, sweep)
+def publish(sweep: Sweep, runs: Path, out: Path) -> list[Path]:
+    """Copy every finished run of a sweep from one folder to another; return the copies."""
+    done = {result.path: result for result in sweep.results(runs) if result.done}
+    if not done:
+        raise FileNotFoundError(
+            f"{runs}: no run of {sweep.name} is done here; first: gammaprime run {sweep.source}"
+        )
+    paths = [publish_run(result, out) for result in done.values()]
+    write_note(sweep, out)
     return paths
 
 
-def publish(record: Record, root: Path) -> Path:
-    """The folder under ``root`` of a finished run."""
-    path = root / record.path.name
-    if path.resolve() == record.path.resolve():
+def publish_run(result: Result, out: Path) -> Path:
+    """Copy a finished run into another folder."""
+    path = out / result.path.name
+    if path.resolve() == result.path.resolve():
         raise ValueError(f"{path}: is the run itself; publish into another folder")
-    store.begin(path, record.config, record.manifest)
-    rows = whole_rows((record.path / METRICS).read_bytes())
-    # Off-policy most lines tell of updates alone; the last says how far the run got.
+    directory.begin(path, result.config, result.manifest)
+    rows = parse_rows((result.path / METRICS).read_bytes())
+    # Off-policy, most lines tell of updates alone; the last says how far the run got.
     told = [row for row in rows[:-1] if row["episodes"] or any(map(_is_evaluation, row))]
     lines = [to_json(shorten(row), indent=None) for row in [*told, *rows[-1:]]]
     write_whole(path / METRICS, b"".join(lines))
-    folders.finish(path, from_json(record.path / "done")["seconds"])
+    directory.finish_training(path, from_json(result.path / "done")["seconds"])
     return path
 
 
-def shorten(row: Row) -> Row:
-    """The part of a line of metrics that figures read."""
-    kept = {k: v for k, v in row.items() if k in KEPT or _is_evaluation(k)}
-    return {name: _round(value) for name, value in kept.items()}
+def shorten(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a line of metrics that figures read."""
+    kept = {key: value for key, value in row.items() if key in KEPT or _is_evaluation(key)}
+    return {key: _round(value) for key, value in kept.items()}
 
 
-def _is_evaluation(name: str) -> bool:
-    return name.startswith("eval/")
+def _is_evaluation(key: str) -> bool:
+    return key.startswith("eval/")
 
 
 def _round(value: Any) -> Any:

@@ -1,82 +1,321 @@
-"""From a TOML to checked settings: an experiment that ships with the package, or your own file.
+"""Experiments as data: from a TOML to a sweep of training runs, or to a computation.
 
-A spec has a ``title``, a ``kind`` (which code runs it) and a table of ``settings``; one that has
-a ``base`` and ``variants`` instead is a sweep of training runs (`gammaprime.sweeps.sweep`).
+A sweep of training runs:
+
+    title, claim, paper     what it is, what the paper says of it, the labels there
+    base                    an agent by name, or a table with its kind and what differs from it
+    tasks, seeds, steps     shared by all variants; a variant may have tasks and steps of its own
+    evaluation, time_limit, time_feature, stagger
+                            as in `RunConfig`; a variant may change them
+    [[variants]]            a name, and what differs from the base: slots, settings, or the base
+    [figure]                how it is shown
+
+A computation has a title, a kind and a table of settings.  Infinity is written inf, the absence of
+a value "none".
 """
 
 from __future__ import annotations
 
+import time
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from gammaprime.experiments import toy, weights
-from gammaprime.types import check_keys, unknown
+from gammaprime.runs import directory, provenance
+from gammaprime.sweeps import FIGURES, RUNS
+from gammaprime.types import check_count, check_keys, unknown
 
 if TYPE_CHECKING:
-    from gammaprime.sweeps.sweep import Sweep
+    from gammaprime.agents import Agent
+    from gammaprime.runs.config import RunConfig
+    from gammaprime.runs.results import Result
+    from gammaprime.sweeps.driver import Job, Watcher
+
+Table = Mapping[str, Any]
 
 KINDS = {"toy": toy, "weights": weights}
-"""Each kind is a module with frozen ``Settings`` and ``run(settings, report) -> arrays``."""
-
-Settings = toy.Settings | weights.Settings
+"""The modules of computations: each has ``Settings`` and ``run(settings, report) -> arrays``."""
+REQUIRED = ("title", "base", "tasks", "seeds", "steps", "variants", "figure")
+RUN_KEYS = ("evaluation", "time_limit", "time_feature", "stagger")
+"""Keys of a sweep and of a variant that are fields of `RunConfig`."""
+OPTIONAL = ("claim", "paper", *RUN_KEYS)
+VARIANT_KEYS = ("name", "base", "tasks", "steps", *RUN_KEYS)
+"""The keys of a variant that are not settings of its agent."""
+MAX_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
-class Spec:
-    """An experiment, ready to run."""
+class Variant:
+    """An agent and its run settings under a name, and the tasks it is trained on."""
+
+    name: str
+    config: RunConfig
+    """On the first task, with the first seed; those of the other runs differ in these alone."""
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A figure or table of training runs, ready to be run or drawn."""
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    steps: int
+    variants: tuple[Variant, ...]
+    figure_table: Table
+    """The table [figure] of the spec."""
+    claim: str = ""
+    paper: tuple[str, ...] = ()
+    changed: Table = field(default_factory=dict)
+    """Steps, seeds and tasks that replace those of the spec."""
+    text: str = field(default="", repr=False)
+    """The TOML of a spec that does not ship with the package."""
+    source: str = field(default="", compare=False)
+    """The name or the file that it was loaded from."""
+
+    def change(
+        self,
+        steps: float | None = None,
+        seeds: Sequence[int] | str | None = None,
+        tasks: Sequence[str] | None = None,
+    ) -> Sweep:
+        """Return the sweep with other steps, seeds or tasks; figures tell what was changed.
+
+        Variants with tasks of their own keep those that are among ``tasks``, or are left out.
+        """
+        changed: dict[str, Any] = {}
+        if steps is not None:
+            changed["steps"] = read_steps(steps)
+        if seeds is not None:
+            changed["seeds"] = list(read_seeds(seeds))
+        if tasks is not None:
+            from gammaprime.figures import options
+
+            options.read(self)  # on other tasks it may lack variants that [figure] names
+            changed["tasks"] = list(_names("tasks", tasks))
+        if not changed:
+            return self
+        wanted = tuple(changed.get("tasks", self.tasks))
+        variants = []
+        for variant in self.variants:
+            own = wanted if variant.tasks == self.tasks else variant.tasks
+            kept = tuple(task for task in own if tasks is None or task in wanted)
+            if kept:
+                number = changed.get("steps", variant.config.steps)
+                config = replace(variant.config, task=kept[0], steps=number)
+                variants.append(replace(variant, config=config, tasks=kept))
+        if not variants:
+            raise ValueError(f"tasks={list(wanted)!r}: must be among those of a variant")
+        return replace(
+            self,
+            tasks=wanted,
+            seeds=tuple(changed.get("seeds", self.seeds)),
+            steps=changed.get("steps", self.steps),
+            variants=tuple(variants),
+            changed={**self.changed, **changed},
+        )
+
+    def configs(self) -> list[tuple[str, RunConfig]]:
+        """Return the variant and the configuration of every run, in the order of the spec."""
+        return [
+            (variant.name, replace(variant.config, task=task, seed=seed).resolve())
+            for variant in self.variants
+            for task in variant.tasks
+            for seed in self.seeds
+        ]
+
+    def jobs(self, out: str | Path = RUNS) -> list[Job]:
+        """Return the runs of the sweep in a folder, each once, with what is known of them there."""
+        from gammaprime.sweeps.driver import plan
+
+        return plan(self.configs(), Path(out))
+
+    def run(
+        self,
+        out: str | Path = RUNS,
+        workers: int | None = None,
+        ray: str | None = None,
+        checkpoint_seconds: float = 30.0,
+        watcher: Watcher | None = None,
+    ) -> list[Job]:
+        """Train every run that is not done, in processes of this machine or on a Ray cluster.
+
+        Args:
+            out: folder of the runs; several drivers may share it.
+            workers: runs at a time; by default as many as there are cores.
+            ray: address of a Ray cluster, or "local" for a new one.
+            checkpoint_seconds: at most so much work is lost when a run is killed.
+            watcher: is told of the plan, the forecast and the progress.
+
+        Returns:
+            The jobs, whose states are "done" or "failed".  Ctrl-C saves all runs and raises
+            `gammaprime.runs.interrupts.Interrupted`.
+        """
+        from gammaprime.figures import options
+        from gammaprime.sweeps import driver
+
+        options.read(self)  # what could not be drawn is not trained
+        watcher = watcher or driver.Watcher()
+        return driver.run(self, Path(out), workers, ray, checkpoint_seconds, watcher)
+
+    def results(self, out: str | Path = RUNS) -> list[Result]:
+        """Return what the runs in a folder have stored, one for each variant, task and seed."""
+        from gammaprime.runs.results import read_results
+
+        return read_results(self.configs(), Path(out))
+
+    def figure(
+        self, runs: str | Path = RUNS, out: str | Path = FIGURES, band: str | None = None
+    ) -> list[Path]:
+        """Draw what the runs in a folder have stored; return the files, pictures first.
+
+        band: "median_std" or "iqm", in the place of the spec's.
+        """
+        from gammaprime.figures import draw_sweep, options
+
+        shown = options.read(self, band)
+        if band is not None and shown.kind == "table":
+            raise ValueError(f"band: is for curves and ablations, {self.name} is a table")
+        results = self.results(runs)
+        if not any(result.reached for result in results):
+            raise FileNotFoundError(
+                f"{runs}: no run of {self.name} has begun here with these steps, seeds and tasks; "
+                f"first: gammaprime run {self.source}"
+            )
+        return draw_sweep(shown, results, Path(out))
+
+
+@dataclass(frozen=True)
+class Computation:
+    """An experiment that is computed, not trained."""
 
     name: str
     title: str
     kind: str
-    settings: Settings
+    settings: toy.Settings | weights.Settings
+    source: str = field(default="", compare=False)
+    """The name or the file that it was loaded from."""
 
     @property
     def config(self) -> dict[str, Any]:
-        """What decides the numbers, and so the identity of a run; the title does not."""
+        """What decides the numbers, and so the identity of the run; the title does not."""
         return {"kind": self.kind, "settings": asdict(self.settings)}
+
+    def change(
+        self,
+        steps: float | None = None,
+        seeds: Sequence[int] | str | None = None,
+        tasks: Sequence[str] | None = None,
+    ) -> Computation:
+        """Refuse every change: steps, seeds and tasks are those of training runs."""
+        for name, value in (("steps", steps), ("seeds", seeds), ("tasks", tasks)):
+            if value is not None:
+                raise ValueError(
+                    f"{name}: is for sweeps of training runs, which {self.name} is not"
+                )
+        return self
+
+    def path(self, out: str | Path = RUNS) -> Path:
+        """Return the folder of its run."""
+        return Path(out) / directory.folder_name(self.name, self.config)
+
+    def run(
+        self,
+        out: str | Path = RUNS,
+        force: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
+        """Compute and store the numbers, unless that is done; return their folder.
+
+        Args:
+            out: folder of the runs.
+            force: compute again what is done; until the end, what was done before stays.
+            progress: is told how many of how many parts are done.
+        """
+        path = self.path(out)
+        if not force and directory.is_done(path, self.config):
+            return path
+        directory.check_owner(path, self.config)
+        started = time.perf_counter()
+        data = KINDS[self.kind].run(self.settings, progress or (lambda done, total: None))
+        seconds = time.perf_counter() - started
+        seed = self.config["settings"].get("seed")
+        directory.begin(path, self.config, provenance.manifest(seed))
+        directory.finish(path, data, seconds)
+        return path
+
+    def results(self, out: str | Path = RUNS) -> directory.Arrays:
+        """Return the arrays that were stored in a folder."""
+        return directory.read(self.path(out), self.config).data
+
+    def figure(
+        self, runs: str | Path = RUNS, out: str | Path = FIGURES, band: str | None = None
+    ) -> list[Path]:
+        """Draw what was stored in a folder; return the files, pictures first."""
+        from gammaprime.figures import draw_computed
+
+        if band is not None:
+            raise ValueError(f"band: is for sweeps of training runs, which {self.name} is not")
+        if not directory.is_done(self.path(runs), self.config):
+            raise FileNotFoundError(
+                f"{self.path(runs)}: no finished run here; first: gammaprime run {self.source}"
+            )
+        run = directory.read(self.path(runs), self.config)
+        return draw_computed(run.config, run.data, Path(out), self.name)
+
+
+Experiment = Sweep | Computation
 
 
 def shipped() -> list[str]:
-    """Names of the experiments in the package."""
+    """Return the names of the experiments in the package."""
     files = resources.files("gammaprime.experiments").iterdir()
-    return sorted(Path(file.name).stem for file in files if file.name.endswith(".toml"))
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
-def load(name: str) -> Spec | Sweep:
-    """The experiment of this name, or in this TOML file."""
-    return parse(*_find(name))
+def load_experiment(name: str | Path) -> Experiment:
+    """Return the experiment of this name (see `shipped`), or the one in this TOML file."""
+    text, short, where = _find(str(name))
+    return parse(text, short, where)
 
 
-def title(name: str) -> str:
-    """What the experiment of this name is called; nothing that would run it is imported."""
+def read_title(name: str) -> str:
+    """Return the title of an experiment; nothing that would run it is imported."""
     text, _, where = _find(name)
     return str(_read(text, where).get("title", ""))
 
 
 def _find(name: str) -> tuple[str, str, str]:
-    """The text of an experiment, its short name, and where it came from."""
+    """Return the text of an experiment, its short name, and where it came from."""
     if name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
             raise FileNotFoundError(f"{name}: no such file")
-        return path.read_text(encoding="utf-8"), path.stem, name
+        try:
+            return path.read_text(encoding="utf-8"), path.name.removesuffix(".toml"), name
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}: not valid UTF-8: {error}") from None
     names = shipped()
     if name not in names:
         raise ValueError(f"{unknown('experiment', name, names)} (a file's name ends in .toml)")
     file = resources.files("gammaprime.experiments") / f"{name}.toml"
-    return file.read_text(encoding="utf-8"), name, f"{name}.toml"
+    return file.read_text(encoding="utf-8"), name, name
 
 
-def parse(text: str, name: str, where: str) -> Spec | Sweep:
-    """The experiment written in this TOML; ``where`` it came from is told in errors."""
+def parse(text: str, name: str, where: str) -> Experiment:
+    """Return the experiment written in this TOML; errors begin with ``where`` it came from."""
     table = _read(text, where)
     try:
-        is_sweep = "base" in table or "variants" in table
-        return _sweep(table, name) if is_sweep else _single(table, name)
+        if "base" not in table and "variants" not in table:
+            return _parse_computation(table, name, where)
+        kept = text if where.endswith(".toml") else ""
+        return replace(_parse_sweep(table, name), text=kept, source=where)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
@@ -88,41 +327,162 @@ def _read(text: str, where: str) -> dict[str, Any]:
         raise ValueError(f"{where}: not valid TOML: {error}") from None
 
 
-def _sweep(table: Mapping[str, Any], name: str) -> Sweep:
-    # Agents are imported for those who train them: the other kinds need the core alone.
+def _parse_sweep(table: Table, name: str) -> Sweep:
+    if "protocol" in table:
+        raise ValueError("protocol: is now evaluation, time_limit, time_feature and stagger")
+    check_keys(table, REQUIRED, OPTIONAL)
+    tasks = _names("tasks", table["tasks"])
+    shared = {"steps": table["steps"], **{k: table[k] for k in RUN_KEYS if k in table}}
+    variants = [
+        _parse_variant(entry, table["base"], tasks, shared)
+        for entry in _tables("variants", table["variants"])
+    ]
+    if not isinstance(table["figure"], Mapping):
+        raise ValueError(f"figure={table['figure']!r}: must be a table")
+    names = [variant.name for variant in variants]
+    for name_ in names:
+        if names.count(name_) > 1:
+            raise ValueError(f"variants: {name_!r} is there {names.count(name_)} times")
+    return Sweep(
+        name,
+        str(table["title"]),
+        tasks,
+        read_seeds(table["seeds"]),
+        read_steps(table["steps"]),
+        tuple(variants),
+        table["figure"],
+        str(table.get("claim", "")),
+        _names("paper", table["paper"]) if "paper" in table else (),
+    )
+
+
+def _parse_variant(entry: Table, base: Any, tasks: tuple[str, ...], shared: Table) -> Variant:
+    name = entry.get("name")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"variants: {dict(entry)!r} has no name")
+    settings = {key: value for key, value in entry.items() if key not in VARIANT_KEYS}
+    own = {key: entry[key] for key in ("steps", *RUN_KEYS) if key in entry}
     try:
-        from gammaprime.sweeps import sweep
-    except ImportError as error:
-        raise ImportError(
-            f"{name} trains agents, which needs {error.name}: pip install 'gammaprime[train]'"
-        ) from error
-    return sweep.parse(table, name)
+        agent = _parse_agent(entry.get("base", base), settings)
+        tasks = _names("tasks", entry["tasks"]) if "tasks" in entry else tasks
+        return Variant(name, _parse_config(agent, tasks[0], shared, own), tasks)
+    except ValueError as error:
+        raise ValueError(f"variant {name!r}: {error}") from None
 
 
-def _single(table: Mapping[str, Any], name: str) -> Spec:
+def _parse_agent(base: Any, settings: Table) -> Agent:
+    """Return an agent by name, changed by the base table and then by the variant."""
+    from gammaprime.agents import PRESETS
+    from gammaprime.runs.config import agent_from, to_table
+
+    changes = dict(base) if isinstance(base, Mapping) else {"kind": base}
+    name = str(changes.pop("kind", None)).replace("-", "_")
+    if name not in PRESETS:
+        raise ValueError(unknown("base", name, PRESETS))
+    for table in (changes, settings):
+        if "kind" in table:
+            raise ValueError("unknown key 'kind': did you mean 'base'?")
+    return agent_from(to_table(PRESETS[name]) | _plain({**changes, **settings}))
+
+
+def _parse_config(agent: Agent, task: str, shared: Table, own: Table) -> RunConfig:
+    from gammaprime.runs.config import Evaluation, RunConfig, from_table
+
+    evaluation: dict[str, Any] = {}
+    for table in (shared.get("evaluation", {}), own.get("evaluation", {})):
+        if not isinstance(table, Mapping):
+            raise ValueError(f"evaluation={table!r}: must be a table")
+        evaluation |= table
+    merged = _plain({"time_limit": None, "time_feature": False, "stagger": True, **shared, **own})
+    if merged["time_limit"] is not None:
+        check_count("time_limit", merged["time_limit"])
+    for key in ("time_feature", "stagger"):
+        if type(merged[key]) is not bool:
+            raise ValueError(f"{key}={merged[key]!r}: must be true or false")
+    return RunConfig(
+        agent,
+        task,
+        read_steps(merged["steps"]),
+        evaluation=from_table(Evaluation, _plain(evaluation)),
+        time_limit=merged["time_limit"],
+        time_feature=merged["time_feature"],
+        stagger=merged["stagger"],
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a table with None for "none", since TOML has no null, and kinds with underscores."""
+    if not isinstance(value, Mapping):
+        return None if value == "none" else value
+    table = {key: _plain(item) for key, item in value.items()}
+    if "kind" in table:
+        if not isinstance(table["kind"], str):
+            raise ValueError(f"kind={table['kind']!r}: must be a name")
+        table["kind"] = table["kind"].replace("-", "_")
+    return table
+
+
+def _tables(key: str, value: Any) -> list[Table]:
+    if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
+        raise ValueError(f"{key}: must be tables, at least one: [[{key}]]")
+    return value
+
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    if not items or not all(isinstance(item, str) and item for item in items):
+        raise ValueError(f"{key}={value!r}: must be a list of names")
+    if len(set(items)) < len(items):
+        raise ValueError(f"{key}={value!r}: must name each once")
+    return tuple(items)
+
+
+def read_seeds(value: Any) -> tuple[int, ...]:
+    """Return the seeds of a list of integers or of a text: "0:3" and "0,1,2" are the same."""
+    seeds = _split_seeds(value) if isinstance(value, str) else value
+    if not isinstance(seeds, list | tuple) or not seeds:
+        raise ValueError(f"seeds={value!r}: must be a list of integers, or like 0:3 or 0,1,2")
+    if len(seeds) > MAX_SEEDS:
+        raise ValueError(f"seeds={value!r}: must be at most {MAX_SEEDS:,}")
+    for seed in seeds:
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"seeds: {seed!r} must be an integer >= 0")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds={value!r}: must name each once")
+    return tuple(seeds)
+
+
+def _split_seeds(text: str) -> list[int]:
+    first, colon, end = text.partition(":")
+    try:
+        if colon:
+            # One more than allowed is enough to be refused.
+            return list(range(int(first or 0), int(end))[: MAX_SEEDS + 1])
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        return []
+
+
+def read_steps(value: Any) -> int:
+    """Return a number of steps, which may be written 1e6."""
+    try:
+        number = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not number.is_integer() or number < 1:
+        raise ValueError(f"steps={value!r}: must be a whole number of at least 1")
+    return int(number)
+
+
+def _parse_computation(table: Table, name: str, where: str) -> Computation:
+    from gammaprime.runs.config import from_table
+
     check_keys(table, required=("title", "kind", "settings"))
-    if table["kind"] not in KINDS:
-        raise ValueError(unknown("kind", table["kind"], KINDS))
-    settings = _settings(KINDS[table["kind"]].Settings, table["settings"])
-    return Spec(name, str(table["title"]), table["kind"], settings)
-
-
-def _settings(cls: type[Settings], table: Any) -> Settings:
-    """The dataclass from its table: every key there, no other, each of its type."""
-    if not isinstance(table, dict):
-        raise ValueError(f"settings={table!r}: must be a table")
-    check_keys(table, required=[field.name for field in fields(cls)])
-    hints = get_type_hints(cls)
-    return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
-
-
-def _typed(key: str, value: Any, kind: Any) -> Any:
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list):
-            raise ValueError(f"{key}={value!r}: must be a list")
-        return tuple(_typed(f"{key}[{i}]", item, get_args(kind)[0]) for i, item in enumerate(value))
-    if kind is int and type(value) is int:
-        return value
-    if kind is float and type(value) in (int, float):
-        return float(value)
-    raise ValueError(f"{key}={value!r}: must be {'an integer' if kind is int else 'a number'}")
+    kind, settings = table["kind"], table["settings"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(unknown("kind", kind, KINDS))
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"settings={settings!r}: must be a table")
+    cls = KINDS[kind].Settings
+    check_keys(settings, required=[field.name for field in fields(cls)])
+    return Computation(name, str(table["title"]), kind, from_table(cls, settings), where)

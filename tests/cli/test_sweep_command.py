@@ -1,6 +1,6 @@
 """`gammaprime run` of a sweep: what it asks, refuses, sums up; with a pool that trains nothing."""
 
-import argparse
+import shlex
 import subprocess
 import sys
 
@@ -10,17 +10,19 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
 from gammaprime import cli
-from gammaprime.cli import run_sweep
-from gammaprime.sweeps import changes, estimate, schedule
-from sweeps.test_schedule import FakePool
-from sweeps.test_sweep import SMALL
+from gammaprime.sweeps import driver, forecast
+from gammaprime.sweeps.forecast import Forecast
+from gammaprime.sweeps.local import ERROR
+from gammaprime.sweeps.spec import load_experiment
+from sweeps.fake_pool import FakePool
+from sweeps.test_spec import SMALL
 
 
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)
-    monkeypatch.setattr(schedule, "ROUND", 0.0)
+    monkeypatch.setattr(driver, "ROUND", 0.0)
     return tmp_path
 
 
@@ -28,8 +30,7 @@ def house(tmp_path, monkeypatch):
 def pool(monkeypatch):
     """What runs are given to; they end well, unless told otherwise."""
     made = FakePool(2)
-    made.close = lambda: None
-    monkeypatch.setattr(run_sweep, "LocalPool", lambda size: made)
+    monkeypatch.setattr(driver, "LocalPool", lambda size, checkpoint_seconds: made)
     return made
 
 
@@ -53,26 +54,35 @@ def test_changes__reach_the_runs_and_are_told(house, pool, capsys):
     words = ["run", "small.toml", "--steps", "2e3", "--seeds", "4:6", "--tasks", "Walker2d-v4"]
     assert cli.main(words) == 0
     out = capsys.readouterr().out
-    assert "not as the spec has it: steps 2000, seeds (4, 5), tasks ['Walker2d-v4']" in out
-    figure = "gammaprime figure small.toml --steps 2000 --seeds 4,5 --tasks Walker2d-v4"
+    assert "not as the spec has it: steps 2000, seeds [4, 5], tasks ['Walker2d-v4']" in out
+    figure = "gammaprime figure small.toml --steps 2e3 --seeds 4:6 --tasks Walker2d-v4"
     assert f"next: {figure} --runs results/runs" in out
-    settings = [order.config["settings"] for order in pool.started]
-    assert {(s["steps"], s["task"]) for s in settings} == {(2_000, "Walker2d-v4")}
-    assert [s["seed"] for s in settings] == [4, 5, 4, 5]
+    configs = [job.config for job in pool.started]
+    assert {(config.steps, config.task) for config in configs} == {(2_000, "Walker2d-v4")}
+    assert [config.seed for config in configs] == [4, 5, 4, 5]
 
 
 def test_failed_runs__are_named_with_the_way_to_try_them_again(house, pool, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["gammaprime", "run", "small.toml", "--seeds", "0"])
     pool.size, pool.endings = 1, [3, 3, 3]
-    assert cli.main(sys.argv[1:]) == 3
+    assert cli.main(["run", "small.toml", "--seeds", "0"]) == 3
     out = capsys.readouterr().out
     assert "4 of 5 runs done\nmissing:\n  PPO on Hopper-v4, seed 0: code 3 (see " in out
     assert "to try these again: gammaprime run small.toml --seeds 0\n" in out
 
 
+def test_command_that_tries_again__can_be_pasted_into_a_shell(house, pool, capsys):
+    (house / "a b.toml").write_text(SMALL)
+    pool.endings = [ERROR]
+    words = ["run", "a b.toml", "--seeds", "0", "--out", "my $runs"]
+    assert cli.main(words) == 3
+    lines = capsys.readouterr().out.splitlines()
+    (again,) = [line for line in lines if line.startswith("to try these again: ")]
+    assert shlex.split(again.partition(": ")[2]) == ["gammaprime", *words]
+
+
 def test_disk_that_is_too_small__starts_nothing(house, pool, capsys, monkeypatch):
-    cost = estimate.Forecast(15, 10, 1.0, 1e18, {})
-    monkeypatch.setattr(estimate, "forecast", lambda *arguments: cost)
+    cost = Forecast(15, 10, 1.0, 1e18, {})
+    monkeypatch.setattr(forecast, "forecast", lambda *arguments: cost)
     assert cli.main(["run", "small.toml"]) == 2
     assert "are free, about" in capsys.readouterr().err
     assert pool.started == []
@@ -83,10 +93,13 @@ def test_disk_that_is_too_small__starts_nothing(house, pool, capsys, monkeypatch
     [
         ("small.toml --tasks Hoper-v4", "no such task; did you mean Hopper-v4"),
         ("small.toml --steps 10", "steps=10: must be at least one rollout"),
+        ("small.toml --steps 1.5", "steps='1.5': must be a whole number of at least 1"),
+        ("small.toml --seeds 3:3", "seeds='3:3': must be a list of integers, or like 0:3"),
+        ("small.toml --checkpoint-seconds nan", "checkpoint_seconds=nan: must be finite, and 0"),
         ("small.toml --seeds 0,0", "must name each once"),
         ("small.toml --workers 0", "workers=0: must be at least 1"),
         ("small.toml --force", "--force: a sweep repeats nothing"),
-        ("weights --steps 10", "--steps: is for sweeps of training runs, which weights is not"),
+        ("weights --steps 10", "--steps: is for sweeps of training runs, not for weights"),
         ("weights --workers 2", "--workers: is for sweeps of training runs"),
         ("fig_onpolic", "unknown experiment 'fig_onpolic': did you mean 'fig_onpolicy'"),
     ],
@@ -128,7 +141,7 @@ def test_what_could_not_be_drawn__is_not_trained(house, pool, capsys, figure, me
 
 def test_missing_ray__is_answered_with_the_line_that_installs_it(house, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "gammaprime.sweeps.ray_pool", raising=False)
+    monkeypatch.delitem(sys.modules, "gammaprime.sweeps.ray", raising=False)
     assert cli.main(["run", "small.toml", "--ray", "local"]) == 2
     assert "--ray needs ray: pip install 'gammaprime[ray]'" in capsys.readouterr().err
 
@@ -143,20 +156,12 @@ def test_sweep_where_nothing_can_be_trained__is_answered_with_the_line_that_inst
     assert "which needs jax: pip install 'gammaprime[train]'" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "seeds"), [("0:3", (0, 1, 2)), (":2", (0, 1)), ("4", (4,)), ("3,1", (3, 1))]
-)
-def test_seeds__are_a_range_or_a_list(text, seeds):
-    assert changes.read_seeds(text) == seeds
-
-
-@pytest.mark.parametrize("text", ["", "3:3", "a", "1,", "1:b", "0:3:2"])
-def test_seeds_that_make_no_sense__are_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="must be like 0:3 or 0,1,2"):
-        changes.read_seeds(text)
-
-
-@pytest.mark.parametrize("text", ["0", "-5", "1.5", "many", "inf", "nan"])
-def test_steps_that_make_no_sense__are_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="must be a whole number"):
-        changes.read_steps(text)
+def test_sweep_from_python__is_the_same_as_from_the_command_line(house, pool):
+    sweep = load_experiment("small.toml").change(steps=2e3, seeds=[4, 5])
+    jobs = sweep.run("here", workers=2)
+    assert [job.state for job in jobs] == ["done"] * len(pool.started)
+    assert len(pool.started) == 10
+    assert [job.state for job in sweep.jobs("here")] == ["done"] * 10
+    words = "run small.toml --steps 2000 --seeds 4:6 --out here"
+    assert cli.main(words.split()) == 0
+    assert len(pool.started) == 10

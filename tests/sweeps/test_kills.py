@@ -10,9 +10,8 @@ import pytest
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
-from gammaprime.sweeps import spec
-from gammaprime.sweeps.estimate import forecast
-from gammaprime.sweeps.schedule import plan
+from gammaprime.sweeps.forecast import forecast
+from gammaprime.sweeps.spec import load_experiment
 from sweeps.sweep_runs import (
     SPEC,
     fingerprints,
@@ -113,7 +112,7 @@ def test_cost__is_measured_by_processes_that_leave_nothing(environment, tmp_path
     monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    jobs = plan(spec.load(str(write(tmp_path))).change(steps=10**6).runs(), tmp_path / "runs")
+    jobs = load_experiment(write(tmp_path)).change(steps=10**6).jobs(tmp_path / "runs")
     told = forecast(jobs, tmp_path / "runs", 2, lambda text: None)
     assert told.steps == 4 * 10**6
     assert 10 < told.seconds < 10**6

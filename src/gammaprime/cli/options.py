@@ -1,0 +1,114 @@
+"""The options of `gammaprime train`, which tyro makes from the agents themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, is_dataclass, make_dataclass
+from inspect import cleandoc
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import tyro
+
+from gammaprime.agents import PRESETS, Agent, OffPolicy
+from gammaprime.runs.config import Evaluation
+from gammaprime.types import unknown
+
+SLOTS = {
+    True: "weighting:density-ratio --weighting.inverse-temperature 0.2",
+    False: "advantage:taylor-q --advantage.order 2 weighting:taylor-weight",
+}
+"""An example of slots, for an agent that learns off-policy or not."""
+CITATIONS = re.compile(r"\s*\b(Paper|Departs|Shapes): .*")
+
+
+def _read_count(texts: list[str]) -> int:
+    number = float(texts[0])
+    if not number.is_integer():
+        raise ValueError(f"{texts[0]} is not a whole number")
+    return int(number)
+
+
+Count = Annotated[
+    int,
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="N",
+        instance_from_str=_read_count,
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [f"{value}"],
+    ),
+]
+"""An integer that may be written 1e6."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is asked of `gammaprime train`, beside its agent."""
+
+    task: str
+    """For instance HalfCheetah-v4, Hopper-v5, HalfCheetahBulletEnv-v0, any Gymnasium id."""
+    steps: Count = 1_000_000
+    """Environment steps, of all environments together."""
+    seed: int = 0
+    """Seed of everything random."""
+    out: Path | None = None
+    """Folder of the run; results/runs/<agent>-<task>-s<seed>-<hash> by default."""
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    time_limit: int | None = None
+    """Steps after which an episode is cut; the task's own limit by default."""
+    time_feature: bool = False
+    """Show the age to the agent, and make the time limit the end of the task."""
+    stagger: bool = True
+    """Cut first episodes early, so that several environments do not share one age."""
+    checkpoint_seconds: float = 30.0
+    """Seconds between checkpoints; 0 saves after every update."""
+    tensorboard: bool = True
+    """Write events for TensorBoard beside the metrics."""
+    compilation_cache: bool = True
+    """Keep compiled programs in the user's cache folder, so that the next start is quick."""
+
+
+def parse(words: Sequence[str]) -> tuple[Agent, Command]:
+    """Return the agent and the command that the words after `gammaprime train` ask for."""
+    name, *rest = words
+    key = name.replace("-", "_")
+    if key not in PRESETS:
+        raise ValueError(f"train: {unknown('agent', name, PRESETS)}")
+    agent = PRESETS[key]
+    # One level of names is dropped, so that it is --gamma and --advantage.order.
+    flat: Any = Annotated[type(agent), tyro.conf.arg(name="")]  # type: ignore[valid-type]
+    whole: Any = make_dataclass(
+        "Train",
+        [("agent", flat, field(default_factory=lambda: agent))],
+        bases=(Command,),
+        frozen=True,
+    )
+    example = SLOTS[isinstance(agent, OffPolicy)]
+    with _without_citations(type(agent)):
+        whole.__doc__ = f"{type(agent).__doc__}\n\nSlots may stand anywhere: {example}"
+        parsed = tyro.cli(
+            whole,
+            prog=f"gammaprime train {name}",
+            args=rest,
+            config=(tyro.conf.CascadeSubcommandArgs,),
+        )
+    return parsed.agent, parsed
+
+
+@contextmanager
+def _without_citations(agent: type) -> Iterator[None]:
+    """Take the lines that cite the paper out of the docstrings that tyro prints."""
+    hints = get_type_hints(agent).values()
+    classes = {agent, *(slot for hint in hints for slot in get_args(hint) if is_dataclass(slot))}
+    before = {cls: cls.__doc__ for cls in classes}
+    try:
+        for cls, text in before.items():
+            lines = cleandoc(text or "").splitlines()
+            cls.__doc__ = "\n".join(CITATIONS.sub("", line) for line in lines).strip()
+        yield
+    finally:
+        for cls, text in before.items():
+            cls.__doc__ = text

@@ -1,0 +1,137 @@
+"""The commands that train agents and look at what they have learned."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gammaprime.sweeps import RUNS
+
+if TYPE_CHECKING:
+    from gammaprime.runs.run import Run
+    from gammaprime.runs.training import Callback
+
+NEEDED = ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX")
+USAGE = """\
+usage: gammaprime train AGENT --task TASK [--steps N] [--seed N] [--out DIR]
+AGENT: ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up
+all options of an agent and its slots: gammaprime train ppo --help"""
+
+
+def train(words: Sequence[str]) -> int:
+    """Train an agent, as the words after `gammaprime train` say."""
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if words else 2
+    _prepare()
+    from gammaprime.cli.options import parse
+    from gammaprime.runs import training
+    from gammaprime.runs.config import RunConfig
+
+    agent, asked = parse(words)
+    run_options = (asked.evaluation, asked.time_limit, asked.time_feature, asked.stagger)
+    numbers = (agent, asked.task, asked.steps, asked.seed)
+    out = asked.out
+    if out is None:
+        out = RUNS / RunConfig(*numbers, *run_options).folder
+    _use_cache(asked.compilation_cache)
+
+    class Announce(training.Callback):
+        """Prints the folder once it is there: what is refused has none."""
+
+        def on_update(self, update: training.Update) -> None:
+            if not announced:
+                announced.append(out)
+                print(out, flush=True)
+
+    announced: list[Path | None] = []
+    upkeep = (asked.checkpoint_seconds, asked.tensorboard)
+    return _watch(
+        lambda display: training.train(*numbers, out, [Announce(), display], *run_options, *upkeep)
+    )
+
+
+def _prepare() -> None:
+    """Set one thread before anything could start more, and check that all is installed."""
+    from gammaprime.runs import startup
+
+    startup.use_one_thread()
+    for name in NEEDED:
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            raise ImportError(f"training needs {name}: pip install 'gammaprime[train]'")
+
+
+def _use_cache(wanted: bool) -> None:
+    from gammaprime.runs import provenance, startup
+
+    if wanted:
+        startup.cache_compilations(provenance.default_cache())
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """Resume a run that was stopped."""
+    _prepare()
+    from gammaprime.runs import training
+
+    _use_cache(arguments.cache)
+    upkeep = (arguments.checkpoint_seconds, arguments.tensorboard)
+    return _watch(lambda display: training.resume(arguments.run, [display], *upkeep))
+
+
+def _watch(start: Callable[[Callback], Run]) -> int:
+    """Start a run with its live line, and tell how it ended."""
+    from gammaprime.cli.show import Display
+    from gammaprime.loops.rollout import BreakdownError
+    from gammaprime.runs.interrupts import Interrupted
+
+    plain = warnings.formatwarning
+    warnings.formatwarning = _one_line  # type: ignore[assignment]
+    try:
+        with Display() as display:
+            run = start(display)
+    except Interrupted as stop:
+        print(f"gammaprime: {stop}", file=sys.stderr)
+        return stop.exit_code
+    except BreakdownError as error:
+        print(f"gammaprime: {error}", file=sys.stderr)
+        return 3
+    finally:
+        warnings.formatwarning = plain
+    print(f"done, {run.steps} steps; next: gammaprime evaluate {shlex.quote(str(run.path))}")
+    return 0
+
+
+def _one_line(message: Warning | str, *where: Any) -> str:
+    """Return a warning without the line of code that it comes from."""
+    return f"gammaprime: {message}\n"
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """Evaluate a run's newest policy, and print three returns side by side."""
+    from gammaprime.runs import training
+
+    print(training.evaluate(arguments.run, arguments.episodes, arguments.seed))
+
+
+def enjoy(arguments: argparse.Namespace) -> None:
+    """Make a video of a run's policy."""
+    from gammaprime.cli import video
+
+    video.record(arguments.run, arguments.video, arguments.seconds, arguments.seed)
+    print(arguments.video)
+
+
+def doctor(arguments: argparse.Namespace) -> None:
+    """Print what this machine has for training."""
+    from gammaprime.cli import doctor
+
+    findings = doctor.examine()
+    width = max(len(name) for name, _ in findings)
+    for name, finding in findings:
+        print(f"{name:<{width}}  {finding}")

@@ -1,0 +1,116 @@
+"""A folder of runs knows which sweeps were run into it, with what changes, and reports them."""
+
+import subprocess
+import sys
+from importlib import resources
+
+import pytest
+
+from gammaprime.runs.directory import to_json
+from gammaprime.sweeps.report import find_notes, read_note, report, write_note
+from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
+
+SMOKE = resources.files("gammaprime.experiments").joinpath("smoke.toml").read_text()
+
+
+def test_notes__give_sweeps_with_their_changes(tmp_path):
+    smoke = load_experiment("smoke")
+    changed = smoke.change(steps=1280, seeds=(0, 1, 2), tasks=["Hopper-v4"])
+    for sweep in (smoke, changed, smoke):
+        write_note(sweep, tmp_path)
+    found = [read_note(note) for note in find_notes(tmp_path)]
+    assert len(found) == 2
+    assert smoke in found
+    (again,) = [sweep for sweep in found if sweep.changed]
+    assert again.configs() == changed.configs()
+    assert again.changed == {"steps": 1280, "seeds": [0, 1, 2], "tasks": ["Hopper-v4"]}
+
+
+def test_note__keeps_the_text_of_a_file_that_may_go(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(SMOKE)
+    sweep = load_experiment(file)
+    note = write_note(sweep, tmp_path / "runs")
+    file.unlink()
+    assert find_notes(tmp_path / "runs") == [note]
+    assert read_note(note) == sweep
+
+
+def test_notes__of_specs_whose_names_have_dots_are_two(tmp_path):
+    for name in ("gamma0.99", "gamma0.999"):
+        (tmp_path / f"{name}.toml").write_text(SMOKE)
+        sweep = load_experiment(tmp_path / f"{name}.toml")
+        assert sweep.name == name
+        write_note(sweep, tmp_path)
+    names = [note.name.rpartition("-")[0] for note in find_notes(tmp_path)]
+    assert names == ["gamma0.99", "gamma0.999"]
+
+
+def test_folder_without_notes__has_none(tmp_path):
+    assert find_notes(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"name": "smoke"}, "is not the note of a sweep"),
+        ({"name": "smoke", "changed": {"gamma": 1}}, "from another version"),
+        ({"name": "weights", "changed": {}}, "weights is not a sweep"),
+        ({"name": "smok", "changed": {}}, "did you mean 'smoke'"),
+        ({"name": "smoke", "changed": {}, "text": 3}, "text=3: must be that of a spec"),
+    ],
+)
+def test_note_of_another_kind__is_refused_and_the_report_says_why(tmp_path, entry, message):
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps/odd.json").write_bytes(to_json(entry))
+    (note,) = find_notes(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        read_note(note)
+    pytest.importorskip("matplotlib")
+    said = []
+    with pytest.raises(ValueError, match="nothing is left to show"):
+        report(tmp_path, tmp_path / "page.html", said.append)
+    assert said[0].startswith("left out odd: ")
+
+
+def test_report_of_nothing__says_what_to_do_first(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(FileNotFoundError, match="nothing was run here; first: gammaprime run demo"):
+        report(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        report(tmp_path / "nowhere")
+
+
+SHOW = """
+import sys
+from pathlib import Path
+import gammaprime.cli
+from gammaprime.sweeps.spec import load_experiment, shipped
+out = Path(sys.argv[1])
+for name in shipped():
+    experiment = load_experiment(name)
+    if name in ("weights", "smoke"):
+        assert gammaprime.cli.main(["figure", name, "--runs", str(out), "--out", str(out)]) == 0
+    elif hasattr(experiment, "jobs"):
+        assert all(job.state == "waiting" for job in experiment.jobs(out))
+        assert not any(result.done for result in experiment.results(out))
+assert gammaprime.cli.main(["report", str(out), "--out", str(out / "page.html")]) == 0
+print([name for name in ("jax", "gymnasium", "mujoco", "pybullet", "optax") if name in sys.modules])
+"""
+
+
+def test_planning_figures_and_reports__import_no_simulator_and_no_jax(tmp_path):
+    pytest.importorskip("matplotlib")
+    from figures import fake_runs
+
+    load_experiment("weights").run(tmp_path)
+    smoke = load_experiment("smoke")
+    assert isinstance(smoke, Sweep)
+    fake_runs.write(smoke, tmp_path, lambda run: 100.0)
+    write_note(smoke, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert len(shipped()) > 10
