@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gammaprime.runs.threads import use_one_thread
+from gammaprime.runs.startup import use_one_thread
 
 STORED = Path(__file__).with_name("expected.json")
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco", "pybullet")
