@@ -56,10 +56,10 @@ def folders(sweep):
 
 SHIPPED = {
     # runs, tasks, seeds, steps
-    "fig_onpolicy": (120, SIX, 5, 1_000_000),
-    "fig_onpolicy_state": (90, SIX, 5, 1_000_000),
+    "fig_onpolicy": (138, SIX, 10, 1_000_000),
+    "fig_onpolicy_state": (114, SIX, 10, 1_000_000),
     "fig_ablation": (390, SIX, 5, 1_000_000),
-    "fig_separating": (15, ("Walker2d-v4",), 5, 1_000_000),
+    "fig_separating": (30, ("Walker2d-v4",), 10, 1_000_000),
     "fig_td3": (80, FOUR, 5, 1_000_000),
     "fig_sac": (60, FOUR, 5, 1_000_000),
     "table_td3": (120, FOUR, 5, 1_000_000),
@@ -256,6 +256,34 @@ def test_change__is_remembered_and_reaches_every_variant():
         ("PPO", "Walker2d-v4"),
         ("PPO(K)", "Walker2d-v4"),
     }
+
+
+def test_seeds__may_differ_by_variant_and_by_task():
+    by_task = 'seeds = { "Hop*" = "0:3", "*-v4" = "7,8" }'
+    text = SMALL.replace("seeds = [0, 1, 2]", by_task)
+    text = text.replace('name = "TRPO"', 'name = "TRPO"\nseeds = [4]')
+    sweep = spec.parse(text, "mine", where="mine.toml")
+    found = {}
+    for variant, config in sweep.configs():
+        found.setdefault((variant, config.task), []).append(config.seed)
+    assert found == {
+        ("PPO", "Hopper-v4"): [0, 1, 2],
+        ("PPO", "Swimmer-v4"): [7, 8],
+        ("PPO(K)", "Hopper-v4"): [0, 1, 2],
+        ("PPO(K)", "Swimmer-v4"): [7, 8],
+        ("TRPO", "Hopper-v4"): [4],
+    }
+    assert sweep.seeds == (0, 1, 2, 4, 7, 8)
+    assert {config.seed for _, config in sweep.change(seeds=[5]).configs()} == {5}
+    only = sweep.change(tasks=["Swimmer-v4"])
+    assert {config.seed for _, config in only.configs()} == {7, 8}
+
+
+def test_task_that_no_pattern_of_seeds_matches__is_named():
+    with pytest.raises(
+        ValueError, match=r"variant 'PPO': seeds: no pattern of Hop\* matches the t"
+    ):
+        parse("seeds = [0, 1, 2]", 'seeds = { "Hop*" = "0:3" }')
 
 
 @pytest.mark.parametrize(

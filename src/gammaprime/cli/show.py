@@ -135,7 +135,7 @@ class SweepDisplay(Screen, Watcher):
     def on_plan(self, sweep: Sweep, jobs: Sequence[Job]) -> None:
         """Print how many runs there are, and what differs from the spec."""
         self.name = sweep.name
-        planned = sum(len(variant.tasks) for variant in sweep.variants) * len(sweep.seeds)
+        planned = sum(len(own) for variant in sweep.variants for own in variant.seeds)
         done = sum(job.state is State.DONE for job in jobs)
         shared = f" ({planned - len(jobs)} shared)" if planned > len(jobs) else ""
         print(f"{sweep.name}: {planned} runs{shared}, {done} done, {len(jobs) - done} to do")

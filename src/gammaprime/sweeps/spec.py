@@ -4,7 +4,8 @@ A sweep of training runs:
 
     title, claim, paper     what it is, what the paper says of it, the labels there
     base                    an agent by name, or a table with its kind and what differs from it
-    tasks, seeds, steps     shared by all variants; a variant may have tasks and steps of its own
+    tasks, seeds, steps     shared by all variants; a variant may have its own.  Seeds may differ
+                            by task: { "*-v4" = "0:10", "*Bullet*" = "0:5" }
     evaluation, time_limit, time_feature, stagger
                             as in `RunConfig`; a variant may change them
     [[variants]]            a name, and what differs from the base: slots, settings, or the base
@@ -20,6 +21,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,19 +45,21 @@ REQUIRED = ("title", "base", "tasks", "seeds", "steps", "variants", "figure")
 RUN_KEYS = ("evaluation", "time_limit", "time_feature", "stagger")
 """Keys of a sweep and of a variant that are fields of `RunConfig`."""
 OPTIONAL = ("claim", "paper", *RUN_KEYS)
-VARIANT_KEYS = ("name", "base", "tasks", "steps", *RUN_KEYS)
+VARIANT_KEYS = ("name", "base", "tasks", "seeds", "steps", *RUN_KEYS)
 """The keys of a variant that are not settings of its agent."""
 MAX_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
 class Variant:
-    """An agent and its run settings under a name, and the tasks it is trained on."""
+    """An agent and its run settings under a name, and the tasks and seeds it is trained on."""
 
     name: str
     config: RunConfig
     """On the first task, with the first seed; those of the other runs differ in these alone."""
     tasks: tuple[str, ...]
+    seeds: tuple[tuple[int, ...], ...]
+    """Of each task."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,6 @@ class Sweep:
     name: str
     title: str
     tasks: tuple[str, ...]
-    seeds: tuple[int, ...]
     steps: int
     variants: tuple[Variant, ...]
     figure_table: Table
@@ -79,6 +82,12 @@ class Sweep:
     source: str = field(default="", compare=False)
     """The name or the file that it was loaded from."""
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds of all variants, in increasing order."""
+        lists = (own for variant in self.variants for own in variant.seeds)
+        return tuple(sorted(set().union(*lists)))
+
     def change(
         self,
         steps: float | None = None,
@@ -88,6 +97,7 @@ class Sweep:
         """Return the sweep with other steps, seeds or tasks; figures tell what was changed.
 
         Variants with tasks of their own keep those that are among ``tasks``, or are left out.
+        Tasks that are not in the spec take the seeds of the first that is.
         """
         changed: dict[str, Any] = {}
         if steps is not None:
@@ -109,13 +119,14 @@ class Sweep:
             if kept:
                 number = changed.get("steps", variant.config.steps)
                 config = replace(variant.config, task=kept[0], steps=number)
-                variants.append(replace(variant, config=config, tasks=kept))
+                known = dict(zip(variant.tasks, variant.seeds, strict=True))
+                own_seeds = (changed.get("seeds", known.get(t, variant.seeds[0])) for t in kept)
+                variants.append(Variant(variant.name, config, kept, tuple(map(tuple, own_seeds))))
         if not variants:
             raise ValueError(f"tasks={list(wanted)!r}: must be among those of a variant")
         return replace(
             self,
             tasks=wanted,
-            seeds=tuple(changed.get("seeds", self.seeds)),
             steps=changed.get("steps", self.steps),
             variants=tuple(variants),
             changed={**self.changed, **changed},
@@ -126,8 +137,8 @@ class Sweep:
         return [
             (variant.name, replace(variant.config, task=task, seed=seed).resolve())
             for variant in self.variants
-            for task in variant.tasks
-            for seed in self.seeds
+            for task, seeds in zip(variant.tasks, variant.seeds, strict=True)
+            for seed in seeds
         ]
 
     def jobs(self, out: str | Path = RUNS) -> list[Job]:
@@ -333,6 +344,7 @@ def _parse_sweep(table: Table, name: str) -> Sweep:
     check_keys(table, REQUIRED, OPTIONAL)
     tasks = _names("tasks", table["tasks"])
     shared = {"steps": table["steps"], **{k: table[k] for k in RUN_KEYS if k in table}}
+    shared["seeds"] = table["seeds"]
     variants = [
         _parse_variant(entry, table["base"], tasks, shared)
         for entry in _tables("variants", table["variants"])
@@ -347,7 +359,6 @@ def _parse_sweep(table: Table, name: str) -> Sweep:
         name,
         str(table["title"]),
         tasks,
-        read_seeds(table["seeds"]),
         read_steps(table["steps"]),
         tuple(variants),
         table["figure"],
@@ -365,9 +376,21 @@ def _parse_variant(entry: Table, base: Any, tasks: tuple[str, ...], shared: Tabl
     try:
         agent = _parse_agent(entry.get("base", base), settings)
         tasks = _names("tasks", entry["tasks"]) if "tasks" in entry else tasks
-        return Variant(name, _parse_config(agent, tasks[0], shared, own), tasks)
+        seeds = entry.get("seeds", shared["seeds"])
+        config = _parse_config(agent, tasks[0], shared, own)
+        return Variant(name, config, tasks, tuple(_seeds_of(task, seeds) for task in tasks))
     except ValueError as error:
         raise ValueError(f"variant {name!r}: {error}") from None
+
+
+def _seeds_of(task: str, seeds: Any) -> tuple[int, ...]:
+    """Return the seeds of a task; in a table, those of the first pattern that it matches."""
+    if not isinstance(seeds, Mapping):
+        return read_seeds(seeds)
+    for pattern, own in seeds.items():
+        if fnmatchcase(task, pattern):
+            return read_seeds(own)
+    raise ValueError(f"seeds: no pattern of {', '.join(seeds)} matches the task {task}")
 
 
 def _parse_agent(base: Any, settings: Table) -> Agent:
