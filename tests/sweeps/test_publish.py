@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from gammaprime.runs.directory import COMPRESSED, read_lines
+from gammaprime.runs.run import read_metrics
 from gammaprime.sweeps.publish import publish, publish_run
 from gammaprime.sweeps.report import NOTES, find_notes, read_note
 from gammaprime.sweeps.spec import load_experiment
@@ -51,8 +53,8 @@ def test_publish__leaves_out_what_no_figure_reads(sweep, tmp_path):
     (record.path / "policy.npz").write_bytes(b"large")
     path = publish_run(record, tmp_path / "published")
     names = {file.name for file in path.iterdir()}
-    assert names == {"config.json", "manifest.json", "metrics.jsonl", "done"}
-    lines = (path / "metrics.jsonl").read_text().splitlines()
+    assert names == {"config.json", "manifest.json", "metrics.jsonl.xz", "done"}
+    lines = read_lines(path).decode().splitlines()
     assert len(lines) == len(rows) - 2
     assert "train/loss" not in "".join(lines)
 
@@ -90,3 +92,19 @@ def test_publish__never_shortens_the_run_itself(sweep, tmp_path):
     with pytest.raises(ValueError, match="is the run itself"):
         publish_run(record, tmp_path / "runs")
     assert (record.path / "metrics.jsonl").read_bytes() == before
+
+
+def test_published_metrics__are_read_like_those_of_a_run(sweep, tmp_path):
+    record = stored(sweep, tmp_path / "runs")[0]
+    path = publish_run(record, tmp_path / "published")
+    steps = read_metrics(path)["time/total_timesteps"]
+    np.testing.assert_array_equal(steps, read_metrics(record.path)["time/total_timesteps"])
+
+
+@pytest.mark.parametrize("damage", [lambda x: x[:-9], lambda x: x[:-1] + b"?", lambda x: b"?" * 40])
+def test_published_metrics_that_are_damaged__are_refused(sweep, tmp_path, damage):
+    path = publish_run(stored(sweep, tmp_path / "runs")[0], tmp_path / "published")
+    file = path / COMPRESSED
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=r"metrics.jsonl.xz: damaged"):
+        read_lines(path)

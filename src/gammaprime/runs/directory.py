@@ -5,6 +5,7 @@
     data.npz          the numbers of a computed experiment
     metrics.jsonl, wall_clock.jsonl, tensorboard/, checkpoints/, policy.npz, breakdown/
                       those of a training run (`gammaprime.runs.training`)
+    metrics.jsonl.xz  the metrics of a published run
     done              written last: the hash of the numbers, and the seconds they took
 
 Each file is written under a temporary name, synced and renamed, so a file that exists is whole,
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
 import os
 import warnings
 from collections.abc import Mapping
@@ -31,6 +33,9 @@ FORMAT = 1
 CHECKPOINTS = "checkpoints"
 BREAKDOWN = "breakdown"
 METRICS = "metrics.jsonl"
+COMPRESSED = "metrics.jsonl.xz"
+LARGEST_METRICS = 2**28
+"""Bytes of compressed metrics, at most: a damaged file must not fill the memory."""
 
 Table = Mapping[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
@@ -157,9 +162,31 @@ def finish(path: Path, data: Arrays, seconds: float) -> None:
     write_whole(path / "done", to_json({"sha256": digest, "seconds": round(seconds, 3)}))
 
 
+def read_lines(path: Path) -> bytes:
+    """Return the lines of metrics in the folder of a run, compressed or not; empty if none."""
+    file = path / METRICS
+    if file.is_file() or not (path / COMPRESSED).is_file():
+        return file.read_bytes() if file.is_file() else b""
+    reader = lzma.LZMADecompressor()
+    try:
+        content = reader.decompress((path / COMPRESSED).read_bytes(), LARGEST_METRICS)
+    except lzma.LZMAError as error:
+        raise ValueError(f"{path / COMPRESSED}: damaged ({error})") from None
+    if not reader.eof:
+        raise ValueError(f"{path / COMPRESSED}: damaged, it has no end")
+    return content
+
+
+def write_compressed(path: Path, content: bytes) -> None:
+    """Store the lines of metrics of a run that is published, in the place of what was there."""
+    preset = 9 | lzma.PRESET_EXTREME
+    write_whole(path / COMPRESSED, lzma.compress(content, preset=preset))
+    (path / METRICS).unlink(missing_ok=True)
+
+
 def finish_training(path: Path, seconds: float) -> None:
     """Mark a training run as done, with the hash of its metrics."""
-    digest = hashlib.sha256((path / METRICS).read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_lines(path)).hexdigest()
     told = {"format": FORMAT, "metrics_sha256": digest, "seconds": round(seconds, 3)}
     write_whole(path / "done", to_json(told))
 

@@ -72,14 +72,8 @@ class Metrics(Mapping[str, NDArray[Any]]):
         return pd.DataFrame(self._columns)
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Return the lines of a metrics file, without a last one that is still being written."""
-    content = path.read_bytes() if path.is_file() else b""
-    return parse_rows(content)
-
-
 def parse_rows(content: bytes) -> list[Row]:
-    """Return the whole lines of the content of a metrics file."""
+    """Return the lines of a metrics file, without a last one that is still being written."""
     return [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
 
 

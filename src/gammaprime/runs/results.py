@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gammaprime.runs.directory import METRICS, from_json, is_done
+from gammaprime.runs.directory import METRICS, from_json, is_done, read_lines
 from gammaprime.runs.metrics import STEPS, parse_rows
 from gammaprime.typing import FloatArray
 
@@ -76,10 +76,9 @@ def read_results(runs: Iterable[tuple[str, RunConfig]], root: Path) -> list[Resu
 
 def _read(path: Path, table: dict[str, Any]) -> _Stored:
     done = is_done(path, table)
-    file, manifest = path / METRICS, path / "manifest.json"
-    content = file.read_bytes() if file.is_file() else b""
+    manifest, content = path / "manifest.json", read_lines(path)
     if done and hashlib.sha256(content).hexdigest() != _promised(path):
-        raise ValueError(f"{file}: damaged, its hash is not the one in 'done'")
+        raise ValueError(f"{path / METRICS}: damaged, its hash is not the one in 'done'")
     rows = parse_rows(content)
     return _Stored(
         rows[-1][STEPS] if rows else 0,

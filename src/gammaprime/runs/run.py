@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gammaprime.networks import Policy
-from gammaprime.runs.directory import METRICS, from_json
-from gammaprime.runs.metrics import STEPS, Metrics, Row, read_rows
+from gammaprime.runs.directory import METRICS, from_json, read_lines
+from gammaprime.runs.metrics import STEPS, Metrics, Row, parse_rows
 
 if TYPE_CHECKING:
     from gammaprime.runs.config import RunConfig
@@ -34,7 +34,7 @@ class Run:
     def load(cls, path: str | Path) -> Run:
         """Return the run in a folder."""
         folder = Path(path)
-        rows, done = read_rows(folder / METRICS), (folder / "done").is_file()
+        rows, done = parse_rows(read_lines(folder)), (folder / "done").is_file()
         config = read_config(folder)
         if done and not rows:
             raise ValueError(f"{folder / METRICS}: is empty, though this run is done")
@@ -92,7 +92,7 @@ def read_metrics(run: Run | str | Path) -> Metrics:
     """
     if isinstance(run, Run):
         return run.metrics
-    file = Path(run) / METRICS
-    if not file.is_file():
-        raise FileNotFoundError(f"{file}: no metrics here")
-    return Metrics(read_rows(file))
+    lines = read_lines(Path(run))
+    if not lines:
+        raise FileNotFoundError(f"{Path(run) / METRICS}: no metrics here")
+    return Metrics(parse_rows(lines))

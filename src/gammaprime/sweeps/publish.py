@@ -1,8 +1,8 @@
 """Small copies of finished runs that draw the same figure, to be committed.
 
 Of each run its config.json, its manifest.json and, of its metrics, the episodes and evaluations, to
-seven digits; no checkpoints, no policy, no wall-clock.  Figures and reports read these folders as
-they read those of runs.
+seven digits and compressed; no checkpoints, no policy, no wall-clock.  Figures and reports read
+these folders as they read those of runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gammaprime.runs import directory
-from gammaprime.runs.directory import METRICS, from_json, to_json, write_whole
+from gammaprime.runs.directory import from_json, read_lines, to_json, write_compressed
 from gammaprime.runs.metrics import parse_rows
 from gammaprime.runs.results import Result
 from gammaprime.sweeps.report import write_note
@@ -40,11 +40,11 @@ def publish_run(result: Result, out: Path) -> Path:
     if path.resolve() == result.path.resolve():
         raise ValueError(f"{path}: is the run itself; publish into another folder")
     directory.begin(path, result.config, result.manifest)
-    rows = parse_rows((result.path / METRICS).read_bytes())
+    rows = parse_rows(read_lines(result.path))
     # Off-policy, most lines tell of updates alone; the last says how far the run got.
     told = [row for row in rows[:-1] if row["episodes"] or any(map(_is_evaluation, row))]
     lines = [to_json(shorten(row), indent=None) for row in [*told, *rows[-1:]]]
-    write_whole(path / METRICS, b"".join(lines))
+    write_compressed(path, b"".join(lines))
     directory.finish_training(path, from_json(result.path / "done")["seconds"])
     return path
 
