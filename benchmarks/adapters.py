@@ -24,12 +24,11 @@ def measure_sb3(num_envs: int, num_steps: int) -> Callable[[], dict[str, float]]
     from gammaprime.integrations.sb3 import Taylor
 
     torch.set_num_threads(1)
-    whole = {"eta": 1.0, "lookahead": None, "center": True}
     callbacks = {
         "plain": None,
-        "order 1": Taylor(TaylorQ(0.999, order=1, **whole)),
-        "order inf": Taylor(TaylorQ(0.999, order=math.inf, **whole)),
-        "order 1 and weights": Taylor(TaylorQ(0.999, order=1, **whole), TaylorWeight(0.999, 10)),
+        "order 1": Taylor(TaylorQ(0.999, order=1)),
+        "order inf": Taylor(TaylorQ(0.999, order=math.inf)),
+        "order 1 and weights": Taylor(TaylorQ(0.999, order=1), TaylorWeight(0.999, 10)),
     }
     models = {
         name: PPO("MlpPolicy", make_vec_env(TASK, num_envs, seed=0), n_steps=num_steps, seed=0)

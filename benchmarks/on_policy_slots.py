@@ -30,9 +30,7 @@ ROUNDS = 7  # in each repetition; their median is one sample
 
 
 def _scan(order: float) -> Callable[[Any], dict[str, Any]]:
-    return lambda agents: {
-        "advantage": agents.TaylorQ(GAMMA_PRIME, order, lookahead=None, center=True)
-    }
+    return lambda agents: {"advantage": agents.TaylorQ(GAMMA_PRIME, order)}
 
 
 def _gradient(order: int) -> Callable[[Any], dict[str, Any]]:
@@ -40,7 +38,7 @@ def _gradient(order: int) -> Callable[[Any], dict[str, Any]]:
 
 
 SLOTS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "TaylorQ(1), window of 10": lambda agents: {"advantage": agents.TaylorQ(GAMMA_PRIME)},
+    "TaylorQ(1), window of 10": lambda agents: {"advantage": agents.TaylorQ.paper(GAMMA_PRIME)},
     "TaylorQ(1), centred": _scan(1),
     "TaylorQ(5), centred": _scan(5),
     "TaylorQ(inf), centred": _scan(math.inf),

@@ -80,7 +80,7 @@ def train(
     envs = gym.vector.SyncVectorEnv([make_env] * s.num_envs, autoreset_mode=same_step)
     agent = Agent(envs.single_observation_space.shape[0], envs.single_action_space.n)
     optimiser = torch.optim.Adam(agent.parameters(), lr=s.learning_rate, eps=1e-5)
-    slot = TaylorQ(s.gamma_prime, s.order, eta=1.0, lookahead=None, center=True)  # TAYLOR
+    slot = TaylorQ(s.gamma_prime, s.order)  # TAYLOR
     weighting = TaylorWeight(s.weight_gamma_prime, s.weight_order)  # TAYLOR
     ages = Ages(s.num_envs)  # TAYLOR
 

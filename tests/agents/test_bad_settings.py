@@ -28,21 +28,15 @@ WRONG = [
     (TaylorQ, {"eta": math.nan}, r"eta=nan"),
     (TaylorQ, {"gamma_prime": 1.01}, r"gamma_prime=1.01: must lie in \[0, 1\]"),
     (TaylorQ, {"order": -1}, r"order=-1"),
-    (TaylorQ, {"order": math.inf}, r"order=inf: must be finite"),
+    (TaylorQ, {"order": math.inf, "lookahead": 10}, r"order=inf: must be finite"),
     (
         TaylorQ,
-        {"order": math.inf, "lookahead": None, "gamma_prime": 1.0},
+        {"order": math.inf, "gamma_prime": 1.0},
         r"tail='survival': must be 'zero'",
     ),
     (
         TaylorQ,
-        {
-            "order": math.inf,
-            "lookahead": None,
-            "gamma_prime": 1.0,
-            "tail": "zero",
-            "center": True,
-        },
+        {"order": math.inf, "gamma_prime": 1.0, "tail": "zero"},
         r"center=True: must be False",
     ),
     (TaylorGradient, {"order": math.inf}, r"order=inf: must be finite"),
@@ -126,7 +120,7 @@ def test_settings__that_cannot_work_are_refused(kind, settings, message):
 RIGHT = [
     PPO(gamma=1.0),
     PPO(hidden=[32], advantage=TDDelta(gammas=[0.9, 0.99])),
-    PPO(advantage=TaylorQ(1.0, math.inf, lookahead=None, tail="zero")),
+    PPO(advantage=TaylorQ(1.0, math.inf, tail="zero", center=False)),
     PPO(advantage=TaylorQ(0.99, 0), weighting=TaylorWeight(1.0, math.inf)),
     PPO(value_clip=None, hidden=()),
     TRPO(advantage=TaylorCritic(1.0, 3), damping=0.0),

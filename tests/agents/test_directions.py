@@ -152,7 +152,7 @@ def test_taylor_q__follows_q_k_mixed_with_q_gamma(order, center, world, rollouts
     mdp, logits = world
     base = tabular.solve_q(mdp, softmax(logits), GAMMA)
     expanded = tabular.expand_q(mdp, softmax(logits), GAMMA, GAMMA_PRIME, order)
-    slot = TaylorQ(GAMMA_PRIME, order, eta=0.7, lookahead=None, center=center)
+    slot = TaylorQ(GAMMA_PRIME, order, eta=0.7, center=center)
     exact = along_episodes(world, 0.3 * base + 0.7 * expanded)
     assert_follows({"advantage": slot}, exact, world, rollouts)
 

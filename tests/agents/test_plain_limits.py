@@ -31,8 +31,9 @@ AGENTS = [
 ]
 NO_EXPANSION = [
     TaylorQ(0.99, 1, eta=0.0),
-    TaylorQ(0.99, 0, eta=1.0, lookahead=None, center=True),
+    TaylorQ(0.99, 0),
     TaylorQ(0.9, 2, eta=0.5),
+    TaylorQ.paper(0.99, 1, eta=0.0),
 ]
 
 
@@ -80,8 +81,8 @@ def test_one_head__is_the_plain_critic(slot, plain):
 @pytest.mark.parametrize(
     "settings",
     [
+        {"advantage": TaylorQ.paper(0.99)},
         {"advantage": TaylorQ(0.99, 1, eta=0.01)},
-        {"advantage": TaylorQ(0.99, 1, eta=0.01, lookahead=None)},
         {"weighting": TaylorWeight(0.99, 1)},
     ],
     ids=str,

@@ -42,11 +42,10 @@ AGENTS = {
     "trpo": TRPO(**SMALL, critic=FIT),
     "pg": PG(**SMALL, optimiser=Adam(2e-2), critic=FIT),
 }
-WHOLE = {"eta": 1.0, "lookahead": None}
 SLOTS = {
     "gae": {"advantage": GAE()},
-    "window": {"advantage": TaylorQ(GAMMA_PRIME)},
-    "taylor_q": {"advantage": TaylorQ(GAMMA_PRIME, math.inf, **WHOLE, center=True)},
+    "window": {"advantage": TaylorQ.paper(GAMMA_PRIME)},
+    "taylor_q": {"advantage": TaylorQ(GAMMA_PRIME, math.inf)},
     "taylor_gradient": {"advantage": TaylorGradient(GAMMA_PRIME, 3)},
     "taylor_critic": {"advantage": TaylorCritic(GAMMA_PRIME, 3)},
     "td_delta": {"gamma": GAMMA_PRIME, "advantage": TDDelta((0.5, GAMMA, GAMMA_PRIME))},

@@ -48,6 +48,22 @@ def test_gae__is_the_base_advantage_and_its_critic_learns_the_lambda_return(rng)
     np.testing.assert_allclose(found.targets, target[None], atol=1e-5)
 
 
+@pytest.mark.paper("x:centred-advantage")
+def test_taylor_q__is_the_centred_expansion_of_the_whole_path_unless_told_otherwise(rng):
+    experience = made_up_experience(rng, 1)
+    _, target, value, next_value = base_of(experience)
+    expanded = estimators.expand(target, next_value, *experience.ends, *DISCOUNTS, 1)
+    c = (GAMMA_PRIME - GAMMA) / (1 - GAMMA)
+    found = estimate(TaylorQ(GAMMA_PRIME), experience).advantage
+    np.testing.assert_allclose(found, expanded - value - c * value, atol=1e-4)
+
+
+@pytest.mark.paper("appendix:exp")
+def test_taylor_q__as_the_paper_runs_it_is_a_preset():
+    settings = {"gamma_prime": 0.999, "order": 1, "eta": 0.01, "lookahead": 10}
+    assert TaylorQ.paper() == TaylorQ(**settings, tail="survival", center=False)
+
+
 @pytest.mark.paper("algo:k-adv", "x:window", "x:mixture")
 @pytest.mark.parametrize("order", [1, 2])
 def test_taylor_q__as_the_paper_runs_it_mixes_in_the_window(order, rng):
@@ -55,7 +71,7 @@ def test_taylor_q__as_the_paper_runs_it_mixes_in_the_window(order, rng):
     _, target, value, next_value = base_of(experience)
     past = next_value, *experience.ends, *DISCOUNTS
     window = estimators.expand_window(target, *past, order, lookahead=4)
-    found = estimate(TaylorQ(GAMMA_PRIME, order, eta=0.3, lookahead=4), experience)
+    found = estimate(TaylorQ.paper(GAMMA_PRIME, order, eta=0.3, lookahead=4), experience)
     expected = 0.7 * target + 0.3 * window - value
     np.testing.assert_allclose(found.advantage, expected, atol=1e-5)
     np.testing.assert_allclose(found.targets, target[None], atol=1e-5)
@@ -70,7 +86,7 @@ def test_taylor_q__by_the_scan_mixes_in_the_expansion(order, tail, center, rng):
     _, target, value, next_value = base_of(experience)
     past = next_value, *experience.ends, *DISCOUNTS
     expanded = estimators.expand(target, *past, order, tail)
-    slot = TaylorQ(GAMMA_PRIME, order, 0.3, lookahead=None, tail=tail, center=center)
+    slot = TaylorQ(GAMMA_PRIME, order, 0.3, tail=tail, center=center)
     c = (GAMMA_PRIME - GAMMA) / (1 - GAMMA)
     shared = c / (1 - c) if math.isinf(order) else sum(c**k for k in range(1, order + 1))
     expected = 0.7 * target + 0.3 * expanded - value - center * 0.3 * shared * value
@@ -202,7 +218,7 @@ def test_taylor_critic__with_exact_heads_is_exact_in_expectation_whatever_the_cu
 def test_taylor_q__with_the_zero_tail_is_far_off_at_the_same_cut(world):
     """E[Q̂_K] − V_γ misses Q_K − V_γ by what lies beyond the cut; the heads above do not."""
     mdp, policy, (P, r) = world
-    slot = TaylorQ(GAMMA_PRIME, 4, eta=1.0, lookahead=None, tail="zero")
+    slot = TaylorQ(GAMMA_PRIME, 4, tail="zero", center=False)
     found = expected_advantage(slot, world, 0, 0, lam=1.0)
     exact = tabular.expand_q(mdp, policy, *DISCOUNTS, 4)[0, 0]
     exact -= tabular.solve_value(P, r, GAMMA)[0]

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ pytest.importorskip("mujoco")
 pytest.importorskip("tyro")
 
 from gammaprime import cli
-from gammaprime.agents import PRESETS, SAC, TD3, DensityRatio, LearnedEntropy
+from gammaprime.agents import PRESETS, SAC, TD3, DensityRatio, LearnedEntropy, TaylorQ
 from gammaprime.cli import options, video
 from gammaprime.loops.loop import OnPolicyLoop
 from gammaprime.loops.rollout import BreakdownError
@@ -63,14 +64,22 @@ def test_train__names_its_folder_by_what_it_is(house, capsys):
         "kind": "taylor_q",
         "gamma_prime": 0.999,
         "order": 2,
-        "eta": 0.01,
+        "eta": 1.0,
         "lookahead": 3,
         "tail": "survival",
-        "center": False,
+        "center": True,
     }
     lines = err.splitlines()
     assert "evaluation of the policy: return" in lines[-2]
     assert re.match(r"100 %  step 96  return .* steps/s  done", lines[-1])
+
+
+def test_slot_of_the_paper__is_spelled_by_its_settings():
+    """The words are those of docs/training.md."""
+    page = Path(__file__).parents[2] / "docs" / "training.md"
+    words = re.search(r"`(advantage:taylor-q --advantage.eta[^`]*)`", page.read_text())[1]
+    agent, _ = options.parse(f"ppo --task Hopper-v4 {words}".split())
+    assert agent.advantage == TaylorQ.paper()
 
 
 def test_train_again__is_done_at_once(stored, capsys):

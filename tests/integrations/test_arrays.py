@@ -15,12 +15,11 @@ from integrations import written_out
 from integrations.tasks import Choice
 
 GAMMA, LAM, SHAPE = 0.8, 0.9, (30, 4)
-WHOLE = {"lookahead": None, "eta": 1.0, "center": True}
 SLOTS = [
-    TaylorQ(0.97, order=1, **WHOLE),
-    TaylorQ(0.97, order=3, lookahead=None, eta=0.5, center=False),
-    TaylorQ(0.97, order=math.inf, **WHOLE),
-    TaylorQ(1.0, order=3, **WHOLE),
+    TaylorQ(0.97, order=1),
+    TaylorQ(0.97, order=3, eta=0.5, center=False),
+    TaylorQ(0.97, order=math.inf),
+    TaylorQ(1.0, order=3),
 ]
 
 

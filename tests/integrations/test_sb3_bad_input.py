@@ -19,7 +19,7 @@ from gammaprime.integrations.sb3 import Taylor
 from integrations.tasks import make_ends
 from integrations.trainers import make, parameters
 
-SLOTS = TaylorQ(0.99, order=1, lookahead=None, eta=1.0), TaylorWeight(0.99, 3)
+SLOTS = TaylorQ(0.99, order=1), TaylorWeight(0.99, 3)
 ROLLOUT = 48
 
 
@@ -35,13 +35,13 @@ def test_tail_share__above_one_half_is_a_warning_once():
     model = make("A2C", make_ends(), n_steps=5, gamma=0.99)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.learn(45, Taylor(TaylorQ(0.999, lookahead=None)))
+        model.learn(45, Taylor(TaylorQ(0.999)))
     assert [str(w.message)[:17] for w in caught] == ["taylor/tail_share"]
 
 
 def test_report__counts_deaths_cuts_and_what_was_added():
     """γ = .5, γ' = .75, order 1: the first row sees −1 one step ahead, the others nothing."""
-    slot = TaylorQ(0.75, order=1, lookahead=None, eta=1.0, center=False)
+    slot = TaylorQ(0.75, order=1, center=False)
     advantage, value = np.array([[1.0], [-1.0], [1.0]]), np.zeros((3, 1))
     ends = np.array([[False], [True], [False]]), np.zeros((3, 1), dtype=bool)
     expanded = rollouts.expand_rollout(slot, advantage, value, value, ends, 0.5)

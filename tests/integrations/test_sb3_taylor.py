@@ -16,12 +16,11 @@ from integrations.tasks import Choice, Recorder, make_ends
 from integrations.trainers import GAMMA, LAM, ON_POLICY, TORCH, Witness, in_torch, make, parameters
 
 NUM_STEPS, NUM_ENVS = 16, 3
-WHOLE = {"lookahead": None, "eta": 1.0, "center": True}
 ONES = TaylorWeight(1.0, math.inf)
 PLAIN = [
-    TaylorQ(0.99, order=0, lookahead=None),
-    TaylorQ(0.99, order=2, eta=0.0, lookahead=None),
-    TaylorQ(GAMMA, order=2, eta=1.0, lookahead=None),
+    TaylorQ(0.99, order=0),
+    TaylorQ(0.99, order=2, eta=0.0),
+    TaylorQ(GAMMA, order=2),
 ]
 
 
@@ -48,7 +47,7 @@ def test_nothing_asked__nothing_changed(name):
 @pytest.mark.parametrize("name", TORCH)
 def test_something_asked__something_changed(name):
     plain = parameters(trained(name, None))
-    assert not np.array_equal(parameters(trained(name, Taylor(TaylorQ(0.99, **WHOLE)))), plain)
+    assert not np.array_equal(parameters(trained(name, Taylor(TaylorQ(0.99)))), plain)
     weights = TaylorWeight(GAMMA, 0)
     assert not np.array_equal(parameters(trained(name, Taylor(weighting=weights))), plain)
 
@@ -114,11 +113,11 @@ def written_advantages(slot, rollout, steps):
 
 
 EXPANSIONS = [
-    TaylorQ(0.97, order=1, **WHOLE),
-    TaylorQ(0.97, order=3, lookahead=None, eta=0.5, center=False),
-    TaylorQ(0.97, order=math.inf, **WHOLE),
-    TaylorQ(1.0, order=3, **WHOLE),
-    TaylorQ(1.0, order=math.inf, lookahead=None, eta=1.0, tail="zero", center=False),
+    TaylorQ(0.97, order=1),
+    TaylorQ(0.97, order=3, eta=0.5, center=False),
+    TaylorQ(0.97, order=math.inf),
+    TaylorQ(1.0, order=3),
+    TaylorQ(1.0, order=math.inf, tail="zero", center=False),
 ]
 
 
@@ -311,7 +310,7 @@ def test_learning__order_3_waits_where_the_plain_trainer_takes_what_it_gets(name
     if name != "A2C":
         settings |= {"batch_size": 384}
     later = []
-    for callback in (None, Taylor(TaylorQ(0.99, order=3, **WHOLE))):
+    for callback in (None, Taylor(TaylorQ(0.99, order=3))):
         env = DummyVecEnv([Choice])
         model = make(name, env, **settings)
         # SBX clips the gradients of its policy more, and takes longer.

@@ -16,7 +16,7 @@ CartPole-v1:
   batch_size: 64
   callback:
     - gammaprime.integrations.sb3.Taylor:
-        advantage: {gamma_prime: 0.999, order: .inf, eta: 1.0, lookahead: null, center: true}
+        advantage: {gamma_prime: 0.999, order: .inf, eta: 0.5, lookahead: null}
         weighting: {gamma_prime: 0.999, order: 10}
 """
 SAC = """
@@ -41,9 +41,7 @@ def test_yaml__names_slots_by_their_settings(tmp_path):
 
     (settings,) = yaml.safe_load(PPO).values()
     (taylor,) = get_callback_list(settings)
-    assert taylor.advantage == TaylorQ(
-        0.999, order=float("inf"), eta=1.0, lookahead=None, center=True
-    )
+    assert taylor.advantage == TaylorQ(0.999, order=float("inf"), eta=0.5)
     assert taylor.weighting == TaylorWeight(0.999, 10)
 
 

@@ -20,7 +20,7 @@ TD3(weighting=DensityRatio())
 PPO(advantage=TaylorQ(), weighting=TaylorWeight())
 row, never = np.ones((4, 2)), np.zeros((4, 2), bool)
 experience = Experience(row, row[None], row[None], never, never, np.arange(8).reshape(4, 2))
-estimate = TaylorQ(0.999, eta=1.0).estimate(experience, 0.99, 0.95)
+estimate = TaylorQ(0.999).estimate(experience, 0.99, 0.95)
 weight = TaylorWeight(0.999).weights(experience.step, 0.99)
 assert type(estimate.advantage) is type(weight) is np.ndarray
 print(sorted({"jax", "jaxlib", "optax", "gymnasium", "torch"} & set(sys.modules)))

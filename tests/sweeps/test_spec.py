@@ -1,7 +1,10 @@
 """Specs: what ships is what the paper ran, and what is wrong is told by name."""
 
 import dataclasses
+import hashlib
 import math
+import tomllib
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from gammaprime.sweeps.spec import VARIANT_KEYS, Sweep
 GYM = ("HalfCheetah-v4", "Ant-v4", "Walker2d-v4")
 SIX = (*GYM, "HalfCheetahBulletEnv-v0", "AntBulletEnv-v0", "Walker2DBulletEnv-v0")
 FOUR = ("Ant-v4", "HalfCheetah-v4", "Walker2d-v4", "Hopper-v4")
-PAPERS_Q = TaylorQ(gamma_prime=0.999, order=1, eta=0.01, lookahead=10)
+PAPERS_Q = TaylorQ.paper(0.999)
 
 SMALL = """
 title = "two variants"
@@ -28,7 +31,7 @@ evaluation = { episodes = 2 }
 name = "PPO"
 [[variants]]
 name = "PPO(K)"
-advantage = { kind = "taylor_q", order = inf, lookahead = "none" }
+advantage = { kind = "taylor_q", order = inf, lookahead = "none", eta = 0.5 }
 [[variants]]
 name = "TRPO"
 base = "trpo_baselines"
@@ -130,10 +133,44 @@ def test_fig_ablation__varies_eta_and_order_alone():
     # η = 0 is plain PPO, bit for bit, and is not trained twice.
     assert by_eta["variants"][0] == "PPO"
     for eta, name in zip(by_eta["values"][1:], by_eta["variants"][1:], strict=True):
-        assert found[name].advantage == TaylorQ(0.999, 1, eta, 10)
+        assert found[name].advantage == TaylorQ.paper(0.999, 1, eta)
     for order, name in zip(by_order["values"], by_order["variants"], strict=True):
         assert found[name].weighting == TaylorWeight(0.999, order)
         assert found[name].advantage == GAE()
+
+
+FOLDERS = {
+    "demo": "d3b15716d104",
+    "fig_ablation": "c3283c66ce26",
+    "fig_onpolicy": "bb68324555b3",
+    "fig_onpolicy_state": "2b8b0f729599",
+    "fig_sac": "90306a0321a9",
+    "fig_separating": "5e8808a3cc8f",
+    "fig_td3": "c83ac0e958fb",
+    "learning_offpolicy": "79a1dd3b5288",
+    "learning_onpolicy": "9afa4b5ccae6",
+    "ours": "f71be04d5456",
+    "smoke": "fb28decb1ea8",
+    "table_td3": "06d9c5b05021",
+}
+"""SHA-256 of the folder names of all variants and tasks at seed 0: stored runs rely on them."""
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_of_a_shipped_sweep__never_change(name):
+    configs = [config for _, config in spec.load_experiment(name).configs()]
+    names = dict.fromkeys(dataclasses.replace(config, seed=0).folder for config in configs)
+    assert hashlib.sha256(" ".join(names).encode()).hexdigest().startswith(FOLDERS[name])
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_shipped_sweep__spells_out_every_field_of_taylor_q(name):
+    """A sweep that leaned on a default would change with it."""
+    text = (resources.files("gammaprime.experiments") / f"{name}.toml").read_text()
+    wanted = {"kind", *(field.name for field in dataclasses.fields(TaylorQ))}
+    for variant in tomllib.loads(text)["variants"]:
+        if "taylor_q" in str(variant.get("advantage")):
+            assert set(variant["advantage"]) == wanted
 
 
 def test_figures_that_ask_for_the_same_run__share_its_folder():
@@ -205,7 +242,7 @@ def test_run_of_a_sweep__has_the_configuration_that_train_would_give_it():
 def test_variants__inherit_what_they_do_not_say():
     plain, expanded, other = parse().variants
     assert plain.config.agent == PPO(num_steps=64, minibatches=4)
-    assert expanded.config.agent.advantage == TaylorQ(order=math.inf, lookahead=None)
+    assert expanded.config.agent.advantage == TaylorQ(order=math.inf, lookahead=None, eta=0.5)
     assert expanded.config.agent.num_steps == 64
     assert (plain.tasks, plain.config.steps) == (("Hopper-v4", "Swimmer-v4"), 1_000)
     assert other.config.agent.hidden == (16,)

@@ -1,6 +1,7 @@
 """Agents, on-policy and off-policy, and the values of their slots.
 
-PPO(advantage=TaylorQ(gamma_prime=0.999, order=1))    PPO(K) of the paper
+PPO(advantage=TaylorQ(gamma_prime=0.999, order=1))    Q expanded towards γ'
+PPO(advantage=TaylorQ.paper())                        PPO(K) as the paper runs it
 PPO(weighting=TaylorWeight(gamma_prime=0.999))        updates weighted by w_K(t)
 TD3(weighting=DensityRatio())                         TD3(γ): by a ratio of state densities
 

@@ -109,7 +109,8 @@ def base_estimate(experience: Experience, gamma: float, lam: float) -> tuple[Arr
 class TaylorQ:
     """(1−η) Q̂_γ + η Q̂_K instead of Q̂_γ; the critic still learns V_γ.
 
-    The defaults are the paper's: order 1, a self-normalised window of 10 steps, η = 0.01.
+    By default the whole path counts, centred, with η = 1: the expansion itself, to order 1.
+    `TaylorQ.paper` has the settings of the paper's experiments.
 
     Paper: algo:k-adv, x:window, x:mixture, x:centred-advantage.  Departs: S5, S21, S22.
     """
@@ -118,14 +119,14 @@ class TaylorQ:
     """Discount γ' towards which Q is expanded; at least the agent's γ, at most 1."""
     order: Order = 1
     """Order K of the expansion; usually 1 to 10, infinite only without a window."""
-    eta: float = 0.01
-    """Share η of the expansion in the mixture, from 0 (plain GAE) to 1."""
-    lookahead: int | None = 10
-    """Steps of the paper's window; none for the whole trajectory with a tail rule at cuts."""
+    eta: float = 1.0
+    """Share η of the expansion in the mixture, from 0 (plain GAE) to 1; the paper uses 0.01."""
+    lookahead: int | None = None
+    """Steps of the paper's window, 10 there; none for the whole path, with a tail rule at cuts."""
     tail: str = "survival"
     """Terms past a cut, without a window: "zero", "constant" or "survival"."""
-    center: bool = False
-    """Subtract from the expansion the part that no action changes, which lowers its variance."""
+    center: bool = True
+    """Subtract the part that no action changes, which lowers the variance; the paper does not."""
 
     def __post_init__(self) -> None:
         check_discount("gamma_prime", self.gamma_prime, one_allowed=True)
@@ -142,6 +143,20 @@ class TaylorQ:
                 )
             if self.center:
                 raise ValueError("center=True: must be False with gamma_prime=1 and order inf")
+
+    @classmethod
+    def paper(
+        cls,
+        gamma_prime: float = 0.999,
+        order: int = 1,
+        eta: float = 0.01,
+        lookahead: int | None = 10,
+    ) -> TaylorQ:
+        """Return the slot of the paper's experiments: a window of 10 steps, η = 0.01, not centred.
+
+        Paper: appendix:exp, x:window.
+        """
+        return cls(gamma_prime, order, eta, lookahead, center=False)
 
     def check(self, gamma: float) -> None:
         """Refuse a γ above γ'."""

@@ -1,7 +1,7 @@
 """Plain policy gradient: one pass over a rollout, no clip, no trust region.
 
-Algorithms 2 and 3 of the paper as they are written: ``PG(advantage=TaylorQ(eta=1.0))`` uses Q_K
-instead of Q_γ, ``PG(weighting=TaylorWeight())`` weights each step by w_K(t).
+Algorithms 2 and 3 of the paper as they are written: ``PG(advantage=TaylorQ(center=False))`` uses
+Q_K instead of Q_γ, ``PG(weighting=TaylorWeight())`` weights each step by w_K(t).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """PPO: several epochs of minibatches on a clipped surrogate.  Defaults: OpenAI Baselines' MuJoCo.
 
-PPO(K) is ``PPO(advantage=TaylorQ())``, PPO with update weighting ``PPO(weighting=TaylorWeight())``.
+PPO(K) is ``PPO(advantage=TaylorQ.paper())``, PPO with update weighting
+``PPO(weighting=TaylorWeight())``.
 """
 
 from __future__ import annotations

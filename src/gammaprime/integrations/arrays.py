@@ -50,7 +50,7 @@ def taylor_advantages(
 
     Example:
         >>> advantages, values, never = np.ones((3, 1)), np.full((3, 1), 10.0), np.zeros((3, 1))
-        >>> slot = TaylorQ(0.99, order=1, eta=1.0, lookahead=None, center=True)
+        >>> slot = TaylorQ(0.99, order=1)
         >>> taylor_advantages(advantages, values, never, values[0], never[0], 0.9, slot).round(3).T
         array([[1.171, 1.09 , 1.   ]])
 
