@@ -153,7 +153,8 @@ def test_sweep_where_nothing_can_be_trained__is_answered_with_the_line_that_inst
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "which needs jax: pip install 'gammaprime[train]'" in done.stderr
+    assert "training needs jax: pip install 'gammaprime[train]'" in done.stderr
+    assert not (house / "results").exists()
 
 
 def test_sweep_from_python__is_the_same_as_from_the_command_line(house, pool):

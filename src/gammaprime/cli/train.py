@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import shlex
 import sys
 import warnings
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from gammaprime.runs.run import Run
     from gammaprime.runs.training import Callback
 
-NEEDED = ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX")
 USAGE = """\
 usage: gammaprime train AGENT --task TASK [--steps N] [--seed N] [--out DIR]
 AGENT: ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up
@@ -62,9 +60,7 @@ def _prepare() -> None:
     from gammaprime.runs import startup
 
     startup.use_one_thread()
-    for name in NEEDED:
-        if name not in sys.modules and importlib.util.find_spec(name) is None:
-            raise ImportError(f"training needs {name}: pip install 'gammaprime[train]'")
+    startup.check_packages()
 
 
 def _use_cache(wanted: bool) -> None:

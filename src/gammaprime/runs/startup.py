@@ -6,7 +6,9 @@ on every machine.  Nothing is imported here: these libraries read their settings
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -20,8 +22,16 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "NPROC": "1",
 }
+NEEDED = ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX")
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 ZSTANDARD = b"\x28\xb5\x2f\xfd"
+
+
+def check_packages() -> None:
+    """Raise ImportError, with the line that installs it, if a package of training is missing."""
+    for name in NEEDED:
+        if sys.modules.get(name) is None and importlib.util.find_spec(name) is None:
+            raise ImportError(f"training needs {name}: pip install 'gammaprime[train]'")
 
 
 def use_one_thread() -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gammaprime.runs import lock
+from gammaprime.runs import lock, startup
 from gammaprime.runs.directory import CHECKPOINTS, is_done
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.provenance import num_cores
@@ -252,9 +252,12 @@ def run(
             f"checkpoint_seconds={checkpoint_seconds!r}: must be finite, and 0 or more"
         )
     jobs = plan(sweep.configs(), out)
+    over = all(job.over for job in jobs)
+    if not over:
+        startup.check_packages()
     report.write_note(sweep, out)
     watcher.on_plan(sweep, jobs)
-    if all(job.over for job in jobs):
+    if over:
         return jobs
     pool = _make_pool(out, workers, ray, checkpoint_seconds)
     try:
