@@ -93,7 +93,7 @@ def make_updates(num_envs: int) -> dict[str, Run]:
 
     plain = make_agent(num_envs)
     loop = make_loop(plain, TASK, WARM_ROLLOUTS)
-    rollout, _, _ = collect(
+    rollout, *_ = collect(
         loop.env, plain.actor(loop.state), loop.obs, plain.num_steps, loop.rng, loop.returns, 0
     )
 

@@ -39,6 +39,8 @@ class Transition(NamedTuple):
     """(N,) age of the state that was acted in: 0 for a reset state."""
     obs: Any
     """(N, ...) observation to act on next: the successor, or that of a reset after an end."""
+    early: Any = None
+    """(N,) bool: first episodes that were cut to stagger the ages of the rows; None if none was."""
 
 
 class Trajectory(NamedTuple):

@@ -127,7 +127,7 @@ rng = np.random.default_rng(7)
 digest = hashlib.sha256()
 for _ in range(300):
     action = rng.uniform(env.action.low, env.action.high, (3, *env.action.shape))
-    for field in env.step(action.astype(np.float32)):
+    for field in env.step(action.astype(np.float32))[:-1]:
         digest.update(np.ascontiguousarray(field).tobytes())
 print(digest.hexdigest())
 """
@@ -138,7 +138,7 @@ def continue_here(env):
     digest = hashlib.sha256()
     for _ in range(300):
         action = rng.uniform(env.action.low, env.action.high, (3, *env.action.shape))
-        for field in env.step(action.astype(np.float32)):
+        for field in env.step(action.astype(np.float32))[:-1]:
             digest.update(np.ascontiguousarray(field).tobytes())
     return digest.hexdigest()
 

@@ -1,9 +1,13 @@
 """Rollouts and evaluations: what is collected, what is counted, what stops them."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from gammaprime.envs import probes
+from gammaprime import envs
+from gammaprime.envs import FiniteEnv, probes
 from gammaprime.envs.contract import NotFiniteError
 from gammaprime.loops.evaluate import evaluate
 from gammaprime.loops.rollout import BreakdownError, Returns, check_rollout, collect
@@ -31,7 +35,11 @@ def test_returns__are_the_discounted_sums_of_each_episode(rng):
         step[t] = np.where(ended[t - 1], 0, step[t - 1] + 1)
     returns = Returns(3, *GAMMAS)
     cuts = [slice(0, 1), slice(1, 17), slice(17, 40)]
-    episodes = [e for c in cuts for e in returns.add(reward[c], ended[c], step[c], 3 * c.start)]
+    episodes = []
+    for c in cuts:
+        whole, early = returns.add(reward[c], ended[c], step[c], 3 * c.start)
+        episodes += whole
+        assert early == []
     wanted = []
     for t, row in np.argwhere(ended):
         length = step[t, row] + 1
@@ -51,12 +59,12 @@ def test_returns__go_on_from_a_snapshot_in_the_middle_of_an_episode(rng):
     first.add(reward[:3], ended[:3], step[:3], 0)
     second.restore(first.snapshot())
     answers = [r.add(reward[3:], ended[3:], step[3:], 6) for r in (first, second)]
-    assert answers[0] == answers[1] != []
+    assert answers[0] == answers[1] != ([], [])
 
 
 def test_collect__keeps_true_successors_and_acts_on_the_reset():
     env = probes.discount_chain(delay=4).env(3)
-    rollout, obs, episodes = roll(env, 30)
+    rollout, obs, episodes, _ = roll(env, 30)
     ended = rollout.terminated | rollout.truncated
     assert ended.any()
     chained = (rollout.next_obs[:-1] == rollout.obs[1:]).all(axis=-1)
@@ -70,7 +78,7 @@ def test_collect__keeps_true_successors_and_acts_on_the_reset():
 
 def test_episodes__know_when_they_ended_across_rollouts():
     env = probes.constant_reward().env(2)
-    _, _, episodes = roll(env, 3, now=100)
+    _, _, episodes, _ = roll(env, 3, now=100)
     assert [e.ended_at for e in episodes] == [102, 102, 104, 104, 106, 106]
 
 
@@ -114,7 +122,7 @@ def test_error_of_an_environment__is_its_own_and_no_breakdown(error):
 @pytest.mark.parametrize("name", ["obs", "next_obs", "action", "reward"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_rollout_with_what_is_no_number__names_it(rng, name, value):
-    rollout, _, _ = roll(probes.observation_reward().env(2), 4)
+    rollout, *_ = roll(probes.observation_reward().env(2), 4)
     rollout = rollout._replace(action=rollout.action.astype(np.float32))
     check_rollout(rollout)
     array = np.array(rollout._asdict()[name], np.float64)
@@ -154,3 +162,32 @@ def test_evaluate__refuses_a_number_that_rows_cannot_share():
     env = probes.constant_reward().env(2)
     with pytest.raises(ValueError, match=r"num_episodes=3: must be a multiple of num_envs=2"):
         evaluate(uniform_actor(1), env, 3, 0, *GAMMAS)
+
+
+@pytest.mark.parametrize(("num_envs", "cut_at"), [(1, []), (4, [3, 5, 8])])
+@pytest.mark.parametrize("task", ["Pendulum-v1", "HalfCheetah-v4"])
+def test_collect__first_episodes_that_were_cut_to_stagger_the_rows_stand_apart(
+    task, num_envs, cut_at
+):
+    env = envs.make(task, num_envs, time_limit=10, stagger=True)
+    shape = env.observation.shape[0], env.action.shape[0]
+    actor = replace(uniform_actor(*shape), log_std=np.zeros(shape[1], np.float32))
+    returns, rng = Returns(num_envs, *GAMMAS), np.random.default_rng(0)
+    obs, whole, cut = env.reset(1), [], []
+    for i in range(8):
+        _, obs, more, early = collect(env, actor, obs, 4, rng, returns, 4 * i * num_envs)
+        whole, cut = whole + more, cut + early
+    assert [episode.length for episode in cut] == cut_at
+    assert {episode.length for episode in whole} == {10}
+
+
+def test_collect__a_staggered_episode_that_ends_by_itself_is_whole():
+    chain = np.zeros((3, 1, 3))
+    chain[[0, 1, 2], 0, [1, 2, 2]] = 1.0
+    mdp = SimpleNamespace(transition=chain, reward=np.array([[1.0], [1.0], [0.0]]))
+    env = FiniteEnv(mdp, 2, time_limit=4, stagger=True)  # ends at 2, where row 0 is cut
+    actor = uniform_actor(env.observation.shape[0], 1)
+    returns = Returns(2, *GAMMAS)
+    *_, whole, cut = collect(env, actor, env.reset(1), 2, np.random.default_rng(0), returns, 0)
+    assert [episode.length for episode in whole] == [2, 2]
+    assert cut == []

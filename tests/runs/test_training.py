@@ -208,3 +208,12 @@ def test_policy__needs_numpy_alone(undisturbed):
     path = str(undisturbed.path)
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     assert done.stdout == f"{undisturbed.policy(np.zeros(11)).tolist()}\n", done.stderr
+
+
+def test_metrics__staggered_episodes_are_kept_apart_and_count_in_no_mean(tmp_path):
+    agent = replace(AGENT, num_envs=4, num_steps=8)
+    rows = run(tmp_path / "run", agent=agent, env_or_task="Pendulum-v1", time_limit=20).rows
+    cut = [episode for row in rows for episode in row.get("staggered_episodes", [])]
+    assert [length for _, length, *_ in cut] == [5, 10, 15]
+    assert {length for row in rows for _, length, *_ in row["episodes"]} == {20}
+    assert {row["rollout/ep_len_mean"] for row in rows if "rollout/ep_len_mean" in row} == {20.0}

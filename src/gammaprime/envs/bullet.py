@@ -288,7 +288,8 @@ class BulletEnv:
         ended = terminated | truncated
         if np.count_nonzero(ended):
             self._restart_rows(ended)
-        return Transition(next_obs, reward, terminated, truncated, step, self._obs)
+        early = self._ages.early
+        return Transition(next_obs, reward, terminated, truncated, step, self._obs, early)
 
     def _settle(self, action: NDArray[Any], scaled: Floats) -> tuple[list[float], list[bool]]:
         """Return the rewards, and which rows end."""

@@ -104,22 +104,35 @@ class Ages:
         """Every row at age 0, in its first episode."""
         never = np.iinfo(np.int64).max
         self.age = np.zeros(self.num_envs, np.int64)
+        self.early: NDArray[np.bool_] | None = None
         self.limit = np.full(self.num_envs, self.time_limit or never, np.int64)
         if self.stagger and self.time_limit is not None:
             rank = np.arange(1, self.num_envs + 1)
             self.limit = -(-self.time_limit * rank // self.num_envs)
+        self._note_limits()
+
+    def _note_limits(self) -> None:
+        """Remember whether a first episode that will be cut early is still under way."""
+        limit = self.time_limit
+        self._has_early_limits = limit is not None and bool((self.limit < limit).any())
 
     def advance(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """One step older: the ages that were acted in, and which rows their limit cuts."""
+        """One step older: the ages that were acted in, and which rows their limit cuts.
+
+        ``early`` then holds the rows that were cut to stagger them, or None if none was.
+        """
         step = self.age
         self.age = step + 1
-        return step, self.age >= self.limit
+        cut = self.age >= self.limit
+        self.early = cut & (self.limit < self.time_limit) if self._has_early_limits else None
+        return step, cut
 
     def rejuvenate(self, rows: NDArray[np.bool_]) -> None:
         """The rows that were just reset are young again, and have their full length ahead."""
         self.age[rows] = 0
         if self.stagger and self.time_limit is not None:
             self.limit[rows] = self.time_limit
+            self._note_limits()
 
     def snapshot(self) -> Snapshot:
         return {"age": self.age.copy(), "limit": self.limit.copy()}
@@ -127,6 +140,7 @@ class Ages:
     def restore(self, snapshot: Mapping[str, NDArray[np.generic]]) -> None:
         self.age = np.array(read(snapshot, "age", self.age.shape), np.int64)
         self.limit = np.array(read(snapshot, "limit", self.limit.shape), np.int64)
+        self._note_limits()
 
 
 def check_started(call: str, seeds: list[int]) -> None:

@@ -122,7 +122,7 @@ class FiniteEnv:
             self._ages.rejuvenate(ended)
             self.state = np.where(ended, self._draw_starts(ended), arrived)
             obs = self._codes[self.state]
-        return Transition(next_obs, reward, terminated, truncated, step, obs)
+        return Transition(next_obs, reward, terminated, truncated, step, obs, self._ages.early)
 
     def _uniform(self) -> Array:
         return np.array([generator.random() for generator in self._generators])

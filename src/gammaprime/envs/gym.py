@@ -100,7 +100,10 @@ class GymEnv:
         ended = terminated | truncated
         if ended.any():
             self._restart_rows(ended)
-        return Transition(next_obs, reward, terminated, truncated, step, self._obs)
+        early = self._ages.early
+        if early is not None:
+            early = early & ~stopped
+        return Transition(next_obs, reward, terminated, truncated, step, self._obs, early)
 
     def _native(self, action: NDArray[np.generic]) -> Sequence[Any]:
         if isinstance(self.action, Discrete):

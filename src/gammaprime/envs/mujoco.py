@@ -122,7 +122,8 @@ class MujocoEnv:
         ended = terminated | truncated
         if np.count_nonzero(ended):
             self._restart_rows(ended)
-        return Transition(next_obs, reward, terminated, truncated, step, self._obs)
+        early = self._ages.early
+        return Transition(next_obs, reward, terminated, truncated, step, self._obs, early)
 
     def _advance_physics(self, action: NDArray[np.generic]) -> None:
         model, frame_skip, mj_step = self.model, self._task.frame_skip, mujoco.mj_step

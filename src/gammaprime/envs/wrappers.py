@@ -56,6 +56,7 @@ class TimeFeature:
             truncated=inner.truncated & ~at_limit,
             step=inner.step,
             obs=self._append(inner.obs, self.age),
+            early=inner.early,
         )
 
     def _append(self, obs: NDArray[np.generic], age: NDArray[np.int64]) -> NDArray[np.generic]:

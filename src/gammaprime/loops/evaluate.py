@@ -44,7 +44,7 @@ def evaluate(
         action = actor(obs) if rng is None else actor.sample(obs, rng)
         seen = env.step(within_bounds(env, action))
         ended = seen.terminated | seen.truncated
-        ends = returns.add(seen.reward[None], ended[None], seen.step[None], now)
+        ends, _ = returns.add(seen.reward[None], ended[None], seen.step[None], now)
         now += env.num_envs
         for row, episode in zip(np.flatnonzero(ended), ends, strict=True):
             counts[row] += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -42,7 +42,9 @@ class Progress(NamedTuple):
     metrics: dict[str, float]
     """Losses and other numbers of the update."""
     episodes: list[Episode]
-    """Episodes that ended in the rollout."""
+    """Whole episodes that ended in the rollout."""
+    staggered: Sequence[Episode] = ()
+    """First episodes that were cut early, so that the rows do not share one age."""
 
 
 class Loop(ABC):
@@ -109,7 +111,7 @@ class Loop(ABC):
     def advance(self) -> Progress:
         """Collect one rollout and learn; `BreakdownError` at the first NaN or infinity."""
         try:
-            rollout, self.obs, episodes = collect(
+            rollout, self.obs, episodes, staggered = collect(
                 self.env,
                 self.explore(),
                 self.obs,
@@ -123,7 +125,7 @@ class Loop(ABC):
         except BreakdownError as broken:
             broken.arrays |= {f"agent/{k}": x for k, x in name_leaves(self.state).items()}
             raise
-        return Progress(self.steps, metrics, episodes)
+        return Progress(self.steps, metrics, episodes, staggered)
 
     def snapshot(self) -> Arrays:
         """Return everything that the next rollout and update depend on, as named arrays."""

@@ -44,10 +44,16 @@ class Returns:
         self.factors = np.ones((2, num_envs))
 
     def add(
-        self, reward: NDArray[Any], ended: NDArray[Any], step: NDArray[Any], now: int
-    ) -> list[Episode]:
+        self,
+        reward: NDArray[Any],
+        ended: NDArray[Any],
+        step: NDArray[Any],
+        now: int,
+        early: NDArray[np.bool_] | None = None,
+    ) -> tuple[list[Episode], list[Episode]]:
         """Add T steps of every row, after ``now`` steps of all rows; return what ended in them.
 
+        First the whole episodes, then those that were cut ``early`` to stagger the rows.
         The sums are Python floats, row by row: NumPy calls for each step would take longer.
 
         Shapes: (T, N).
@@ -72,7 +78,11 @@ class Returns:
                     low_factor = high_factor = 1.0
             self.sums[:, row] = plain, low, high
             self.factors[:, row] = low_factor, high_factor
-        return [episode for _, _, episode in sorted(found)]
+        found.sort()
+        if early is None:
+            return [episode for _, _, episode in found], []
+        whole = [episode for t, row, episode in found if not early[t, row]]
+        return whole, [episode for t, row, episode in found if early[t, row]]
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """Return the running sums, copied."""
@@ -91,11 +101,15 @@ def collect(
     rng: np.random.Generator,
     returns: Returns,
     now: int,
-) -> tuple[Trajectory, NDArray[Any], list[Episode]]:
-    """Act for ``num_steps`` from ``obs``; return the rollout, the next obs and what ended."""
+) -> tuple[Trajectory, NDArray[Any], list[Episode], list[Episode]]:
+    """Act for ``num_steps`` from ``obs``; return the rollout, the next obs and what ended.
+
+    The last two are the whole episodes, and those that were cut early to stagger the rows.
+    """
     rows: list[tuple[NDArray[Any], ...]] = []
+    early: NDArray[np.bool_] | None = None
     act = actor.sampler(num_steps, env.num_envs, rng)
-    for _ in range(num_steps):
+    for t in range(num_steps):
         action = act(obs)
         try:
             seen = env.step(within_bounds(env, action))
@@ -105,10 +119,13 @@ def collect(
         rows.append(
             (obs, seen.next_obs, action, seen.reward, seen.terminated, seen.truncated, seen.step)
         )
+        if seen.early is not None:
+            early = np.zeros((num_steps, env.num_envs), bool) if early is None else early
+            early[t] = seen.early & ~seen.terminated
         obs = seen.obs
     rollout = _stack(rows)
     ended = rollout.terminated | rollout.truncated
-    return rollout, obs, returns.add(rollout.reward, ended, rollout.step, now)
+    return rollout, obs, *returns.add(rollout.reward, ended, rollout.step, now, early)
 
 
 def _stack(rows: list[tuple[NDArray[Any], ...]]) -> Trajectory:

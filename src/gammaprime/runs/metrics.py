@@ -4,7 +4,9 @@
     wall_clock.jsonl   the wall-clock, line for line beside it
     tensorboard/       the same numbers for TensorBoard
 
-A line also carries the raw episodes that ended: [ended_at, length, return, J_γ, J_γ'].
+A line also carries the raw episodes that ended: [ended_at, length, return, J_γ, J_γ'].  First
+episodes that were cut early to stagger several environments stand apart from them, under
+"staggered_episodes", and count in no mean.
 """
 
 from __future__ import annotations
@@ -111,12 +113,15 @@ def describe(episodes: Sequence[Episode], returns: str, length: str) -> Row:
 
 def training_row(progress: Progress, means: Row) -> Row:
     """Return the line of one update."""
-    return {
+    row = {
         STEPS: progress.steps,
         **means,
         **progress.metrics,
         "episodes": [list(episode) for episode in progress.episodes],
     }
+    if progress.staggered:
+        row["staggered_episodes"] = [list(episode) for episode in progress.staggered]
+    return row
 
 
 def evaluation_row(episodes: Sequence[Episode]) -> Row:
