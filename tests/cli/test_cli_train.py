@@ -138,7 +138,10 @@ def test_unknown_option__is_told_with_the_nearest(house, capsys, text, hint):
 
 def test_out_of_another_configuration__is_refused(stored, capsys):
     assert run(f"{SHORT} --out {stored} --seed 1") == 2
-    assert "belongs to another configuration" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "belongs to another configuration: seed is 0 there, 1 here" in err
+    assert run(f"{SHORT} --out {stored} advantage:taylor-q") == 2
+    assert "agent.advantage.center is None there, False here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -195,6 +198,29 @@ def test_help__explains_every_option_and_cites_nothing(words, monkeypatch, capsy
         "--gamma"
     ]
     assert UNEXPLAINED.findall(text) == []
+
+
+def test_train__says_at_its_start_what_is_trained_and_with_which_discounts(house, capsys):
+    text = SHORT.replace("--steps 96", "--steps 100")
+    slots = "advantage:taylor-q --advantage.gamma-prime 0.995"
+    assert run(f"{text} --gamma 0.9 {slots} --no-tensorboard") == 0
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == (
+        "96 steps (100 asked): 3 rollouts of 32; trained with γ = 0.9 and γ' = 0.995, judged by "
+        "the return, J_γ and J_γ' with γ' = 0.995"
+    )
+    (folder,) = (house / "results/runs").iterdir()
+    protocol = json.loads((folder / "config.json").read_text())["settings"]["protocol"]
+    assert protocol["eval_gamma_prime"] == 0.995
+
+
+def test_enjoy__on_a_task_that_is_not_known_here_names_the_task(stored, house, capsys):
+    table = json.loads((stored / "config.json").read_text())
+    table["settings"]["task"] = "Hoper-v4"
+    (house / "run").mkdir()
+    (house / "run/config.json").write_text(json.dumps(table))
+    assert run("enjoy run --video a.gif") == 2
+    assert "task='Hoper-v4': no such task; did you mean Hopper-v4" in capsys.readouterr().err
 
 
 def test_off_policy_run__is_trained_judged_and_found_done(house, capsys):

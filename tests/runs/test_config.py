@@ -83,6 +83,23 @@ def test_discount_of_reported_returns__comes_from_the_time_limit(task, limit, ga
     assert config.time_limit == limit
 
 
+@pytest.mark.parametrize(
+    ("agent", "gamma_prime"),
+    [
+        (PPO(), 0.99),
+        (PPO(advantage=TaylorQ(0.995)), 0.995),
+        (PPO(weighting=TaylorWeight(0.9975)), 0.9975),
+        (PPO(advantage=TaylorQ(0.995), weighting=TaylorWeight(0.9975)), 0.995),
+        (TD3(weighting=DensityRatio(gamma_prime=1.0)), 0.99),
+    ],
+)
+def test_discount_of_reported_returns__is_that_of_the_slots_where_they_have_one(agent, gamma_prime):
+    config = RunConfig(agent, "Hopper-v4", steps=4096, time_limit=100)
+    assert config.resolve().evaluation.gamma_prime == gamma_prime
+    asked = replace(config, evaluation=Evaluation(gamma_prime=0.5))
+    assert asked.resolve().evaluation.gamma_prime == 0.5
+
+
 def test_own_tasks__are_resolved_without_a_simulator():
     code = (
         "import sys\n"

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
+gymnasium = pytest.importorskip("gymnasium")
 
 from gammaprime.envs import probes
 from gammaprime.networks import Actor, Layer, Policy
@@ -208,6 +209,29 @@ def test_policy__needs_numpy_alone(undisturbed):
     path = str(undisturbed.path)
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     assert done.stdout == f"{undisturbed.policy(np.zeros(11)).tolist()}\n", done.stderr
+
+
+class Endless(gymnasium.Env):
+    """An environment that nothing ends."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+
+def test_environment_without_a_time_limit__is_refused_before_training(tmp_path):
+    with pytest.raises(ValueError, match=r"Endless has no time limit.*set time_limit"):
+        train(AGENT, Endless, steps=STEPS, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    never = Evaluation(every=0)
+    assert train(AGENT, Endless, steps=STEPS, evaluation=never).done
+    judged = train(AGENT, Endless, steps=STEPS, time_limit=9, evaluation=Evaluation(episodes=2))
+    assert judged.rows[-1]["eval/mean_ep_length"] == 9.0
 
 
 def test_metrics__staggered_episodes_are_kept_apart_and_count_in_no_mean(tmp_path):

@@ -51,7 +51,7 @@ class Command:
     task: str
     """For instance HalfCheetah-v4, Hopper-v5, HalfCheetahBulletEnv-v0, any Gymnasium id."""
     steps: Count = 1_000_000
-    """Environment steps, of all environments together."""
+    """Environment steps, of all environments together; whole rollouts are trained, rounded down."""
     seed: int = 0
     """Seed of everything random."""
     out: Path | None = None

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gammaprime.runs.training import Callback, Update
+from gammaprime.runs.training import Callback, Start, Update
 from gammaprime.sweeps.driver import Driver, Job, State, Watcher
 from gammaprime.sweeps.forecast import Cost, Forecast, Kind, format_bytes, kind_of_run
 from gammaprime.sweeps.spec import Sweep
@@ -78,6 +78,10 @@ class Display(Screen, Callback):
         if self.console.is_terminal:
             self.draw(Text("compiling, a few seconds the first time"))
         return self
+
+    def on_start(self, start: Start) -> None:
+        """Print what will be trained, with which discounts."""
+        self.console.print(str(start), soft_wrap=True)
 
     def on_evaluation(self, update: Update) -> None:
         """Print the three returns of an evaluation."""

@@ -43,12 +43,9 @@ def train(words: Sequence[str]) -> int:
     class Announce(training.Callback):
         """Prints the folder once it is there: what is refused has none."""
 
-        def on_update(self, update: training.Update) -> None:
-            if not announced:
-                announced.append(out)
-                print(out, flush=True)
+        def on_start(self, start: training.Start) -> None:
+            print(start.path, flush=True)
 
-    announced: list[Path | None] = []
     upkeep = (asked.checkpoint_seconds, asked.tensorboard)
     return _watch(
         lambda display: training.train(*numbers, out, [Announce(), display], *run_options, *upkeep)

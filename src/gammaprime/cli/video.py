@@ -27,6 +27,7 @@ _PROBE = "from gammaprime.envs.render import draw_nothing; draw_nothing()"
 
 def record(run: Path, file: Path, seconds: float, seed: int) -> None:
     """Store one episode of a run's policy as an animated GIF, WebP or PNG."""
+    from gammaprime import envs
     from gammaprime.runs.run import read_config
 
     if file.suffix not in SUFFIXES:
@@ -37,8 +38,10 @@ def record(run: Path, file: Path, seconds: float, seed: int) -> None:
         raise ValueError(f"seed={seed!r}: must be an integer >= 0")
     if importlib.util.find_spec("PIL") is None:
         raise ModuleNotFoundError("videos need pillow: pip install 'gammaprime[train]'")
-    if not isinstance(read_config(run).task, str):
+    task = read_config(run).task
+    if not isinstance(task, str):
         raise ValueError(f"{run}: was trained on an object, which is not here to be looked at")
+    envs.time_limit(task)  # refuses a task that is not known here, before anything is drawn
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix}")
     words = ["-m", "gammaprime.cli.video", *map(str, (run, temporary, seconds, seed))]

@@ -40,7 +40,7 @@ class Evaluation:
     episodes: int | None = None
     """Episodes of one evaluation; default: 5, off-policy 10."""
     gamma_prime: float | None = None
-    """γ' of the reported returns; default: 1 − 1/time_limit."""
+    """γ' of the reported returns; default: that of the slots, or else 1 − 1/time_limit."""
 
     def __post_init__(self) -> None:
         if self.every is not None and self.every < 0:
@@ -65,7 +65,7 @@ class RunConfig:
     task: str | Table
     """An id; of an environment or a constructor, its name, spaces and time limit."""
     steps: int
-    """Environment steps, of all environments together."""
+    """Environment steps, of all environments together; whole rollouts are trained, rounded down."""
     seed: int = 0
     """Seed of everything random."""
     evaluation: Evaluation = field(default_factory=Evaluation)
@@ -93,6 +93,8 @@ class RunConfig:
         given = self.evaluation
         gamma_prime = given.gamma_prime
         if gamma_prime is None:
+            gamma_prime = gamma_prime_of(self.agent)
+        if gamma_prime is None:
             limit = self._time_limit()
             gamma_prime = 1.0 - 1.0 / limit if limit else DEFAULT_GAMMA_PRIME
         evaluation = Evaluation(
@@ -108,6 +110,11 @@ class RunConfig:
         if isinstance(self.task, str):
             return envs.time_limit(self.task)
         return self.task["time_limit"]
+
+    @property
+    def total_steps(self) -> int:
+        """Steps that will be trained: whole rollouts, rounded down."""
+        return self.steps // self.agent.rollout_size * self.agent.rollout_size
 
     @property
     def name(self) -> str:
@@ -154,6 +161,20 @@ class RunConfig:
             from_table(Evaluation, evaluation),
             **{name: _typed(name, value, hints[name]) for name, value in rest.items()},
         )
+
+
+def gamma_prime_of(agent: Agent) -> float | None:
+    """Return γ' of an on-policy agent's slots, the advantage's if both have one; else None.
+
+    Off-policy, the γ' of `DensityRatio` weighs states: 1 there is a weight, not a return.
+    """
+    if isinstance(agent, OffPolicy):
+        return None
+    for name in SLOTS:
+        found = vars(vars(agent)[name]).get("gamma_prime")
+        if found is not None:
+            return float(found)
+    return None
 
 
 def whole_steps(steps: float) -> int:

@@ -116,10 +116,24 @@ def check_owner(path: Path, config: Table) -> None:
     """Refuse a folder of another configuration, and one that is not the folder of a run."""
     file = path / "config.json"
     if file.is_file():
-        if from_json(file) != json.loads(to_json(config)):
-            raise ValueError(f"{path}: belongs to another configuration (see its config.json)")
+        found = _difference(from_json(file), json.loads(to_json(config)))
+        if found:
+            raise ValueError(f"{path}: belongs to another configuration: {found}")
     elif path.exists() and (not path.is_dir() or any(path.glob("[!.]*"))):
         raise ValueError(f"{path}: is not a run directory (it has no config.json)")
+
+
+def _difference(stored: Any, asked: Any, where: str = "") -> str:
+    """Return the first key in which two JSON values differ and both its values, or nothing."""
+    if isinstance(stored, dict) and isinstance(asked, dict):
+        for key in sorted(stored.keys() | asked.keys()):
+            inner = f"{where}.{key}" if where else key
+            if found := _difference(stored.get(key), asked.get(key), inner):
+                return found
+        return ""
+    if stored == asked:
+        return ""
+    return f"{where.removeprefix('settings.')} is {stored!r} there, {asked!r} here"
 
 
 def begin(path: Path, config: Table, manifest: Table) -> None:

@@ -32,7 +32,7 @@ from gammaprime.loops.off_policy_loop import OffPolicyLoop, continuous_actions
 from gammaprime.loops.rollout import BreakdownError, Episode
 from gammaprime.networks import LearnedActor, Policy
 from gammaprime.runs import checkpoint, directory, lock, provenance, segments
-from gammaprime.runs.config import Evaluation, RunConfig, whole_steps
+from gammaprime.runs.config import Evaluation, RunConfig, gamma_prime_of, whole_steps
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.metrics import Board, Lines, Recent, Row, evaluation_row, training_row
 from gammaprime.runs.run import Run, read_config
@@ -46,6 +46,34 @@ EVALUATION_KEY = 4
 AT_ONCE = 10
 """Environments of `evaluate`, at most."""
 RETURN = "rollout/ep_rew_mean"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run that is about to be trained or resumed, as callbacks see it."""
+
+    path: Path | None
+    """Its folder; None for a run that is kept in memory."""
+    config: RunConfig
+    """What decides its numbers, every default filled in."""
+    steps: int
+    """Environment steps so far: those of the checkpoint that it resumes from."""
+    total_steps: int
+    """Environment steps at the end: whole rollouts."""
+
+    def __str__(self) -> str:
+        config = self.config
+        asked = f" ({config.steps:,} asked)" if config.steps != self.total_steps else ""
+        rollout = config.agent.rollout_size
+        again = f", from step {self.steps:,}" if self.steps else ""
+        used = gamma_prime_of(config.agent)
+        trained = f"γ = {config.agent.gamma:g}"
+        trained += "" if used is None else f" and γ' = {used:g}"
+        return (
+            f"{self.total_steps:,} steps{asked}: {self.total_steps // rollout:,} rollouts of "
+            f"{rollout:,}{again}; trained with {trained}, judged by the return, J_γ and J_γ' with "
+            f"γ' = {config.evaluation.gamma_prime:g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -81,6 +109,9 @@ class Upkeep:
 class Callback:
     """Watches a run; override what you need."""
 
+    def on_start(self, start: Start) -> None:
+        """Called once, before the first update; not for a run that is already done."""
+
     def on_update(self, update: Update) -> bool | None:
         """Called after each update; return False to stop the run, which can be resumed."""
 
@@ -112,7 +143,8 @@ def train(
         agent: The agent with its settings, such as ``PPO(advantage=TaylorQ(0.999))``.
         env_or_task: A task's id, a constructor of Gymnasium environments, or an environment,
             which is then not evaluated.
-        steps: Environment steps, of all environments together.
+        steps: Environment steps, of all environments together; whole rollouts are trained, rounded
+            down.
         seed: Seed of everything random.
         out: Folder of the run; None keeps everything in memory.
         callbacks: Objects that watch the run and may stop it.
@@ -158,6 +190,7 @@ def _train(
     callbacks: Sequence[Callback],
     upkeep: Upkeep,
 ) -> Run:
+    world.check_evaluations(config.evaluation)
     start_jax()
     if out is None:
         return Session(config, world, upkeep, None).run(callbacks)
@@ -309,6 +342,15 @@ class Environments:
         if isinstance(self._agent, OffPolicy):
             continuous_actions(self.env)
 
+    def check_evaluations(self, evaluation: Evaluation) -> None:
+        """Refuse evaluations of episodes that may never end."""
+        if evaluation.every and self.env.time_limit is None:
+            raise ValueError(
+                f"time_limit=None: {_task_name(self._source)} has no time limit, so an evaluation "
+                "might never end; set time_limit (--time-limit), for instance 1000, or "
+                "evaluation.every to 0 for none"
+            )
+
     def evaluate(self, actor: LearnedActor, config: RunConfig, step: int) -> list[Episode]:
         """Return whole episodes, seeded by the run's seed and the step.
 
@@ -351,6 +393,10 @@ class Environments:
                 "environment, a constructor of one, or what gammaprime.make returns"
             )
         return self._source
+
+
+def _task_name(task: Any) -> str:
+    return task if isinstance(task, str) else _qualified_name(task)
 
 
 def _qualified_name(task: Any) -> str:
@@ -409,6 +455,9 @@ class Session:
     def run(self, callbacks: Sequence[Callback]) -> Run:
         """Train until all steps are done, or until a callback or a signal stops the run."""
         stopped = False
+        start = Start(self.path, self.config, self.loop.steps, self.loop.total_steps)
+        for callback in callbacks:
+            callback.on_start(start)
         with Interrupts(active=self.path is not None) as interrupts:
             try:
                 while not (self.loop.done or stopped):
