@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
-gymnasium = pytest.importorskip("gymnasium")
+
+import gymnasium
 
 from gammaprime.envs import probes
 from gammaprime.networks import Actor, Layer, Policy
