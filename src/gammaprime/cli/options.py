@@ -79,7 +79,7 @@ def parse(words: Sequence[str]) -> tuple[Agent, Command]:
         raise ValueError(f"train: {unknown('agent', name, PRESETS)}")
     agent = PRESETS[key]
     # One level of names is dropped, so that it is --gamma and --advantage.order.
-    flat: Any = Annotated[type(agent), tyro.conf.arg(name="")]  # type: ignore[valid-type]
+    flat: Any = Annotated[type(agent), tyro.conf.arg(name="")]
     whole: Any = make_dataclass(
         "Train",
         [("agent", flat, field(default_factory=lambda: agent))],

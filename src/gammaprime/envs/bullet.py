@@ -203,6 +203,7 @@ class Robot:
         original = self.original
         # The observation shows the feet of the step before, and by those a fall is judged.
         original.robot.feet_contact = self._shown_feet
+        assert self._start_height is not None  # since the first look
         height = min(max(scaled[0], -_BOUND), _BOUND) + self._start_height
         original._alive = alive = float(original.robot.alive_bonus(height, self._pitch))
         progress = self._potential - self._last_potential

@@ -124,7 +124,10 @@ class Ages:
         step = self.age
         self.age = step + 1
         cut = self.age >= self.limit
-        self.early = cut & (self.limit < self.time_limit) if self._has_early_limits else None
+        self.early = None
+        if self._has_early_limits:
+            assert self.time_limit is not None
+            self.early = cut & (self.limit < self.time_limit)
         return step, cut
 
     def rejuvenate(self, rows: NDArray[np.bool_]) -> None:

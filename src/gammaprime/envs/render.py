@@ -32,7 +32,7 @@ def stage(task: str, time_limit: int | None, time_feature: bool) -> Stage:
 
 def draw_nothing() -> None:
     """An empty scene through MuJoCo: whether this process can draw at all."""
-    from gammaprime.envs.mujoco import mujoco
+    import mujoco
 
     model = mujoco.MjModel.from_xml_string("<mujoco/>")
     renderer = mujoco.Renderer(model, 16, 16)
@@ -41,7 +41,9 @@ def draw_nothing() -> None:
 
 
 def _mujoco_stage(task: str, time_limit: int | None) -> Stage:
-    from gammaprime.envs.mujoco import MujocoEnv, mujoco
+    import mujoco
+
+    from gammaprime.envs.mujoco import MujocoEnv
 
     env = MujocoEnv(task, 1, time_limit=time_limit)
     renderer = mujoco.Renderer(env.model, HEIGHT, WIDTH)
@@ -53,6 +55,7 @@ def _mujoco_stage(task: str, time_limit: int | None) -> Stage:
 
     env.reset(0)
     before = env.data[0].time
+    assert isinstance(env.action, envs.Box)
     env.step(np.zeros((1, *env.action.shape), np.float32))
     return Stage(env, look, env.data[0].time - before)
 
@@ -63,6 +66,8 @@ def _gymnasium_stage(task: str, time_limit: int | None) -> Stage:
 
     plain = envs.make(task)
     plain.close()
-    one = gym.registered(task, time_limit)().spec.make(render_mode="rgb_array")
+    spec = gym.registered(task, time_limit)().spec
+    assert spec is not None  # it is registered
+    one = spec.make(render_mode="rgb_array")
     rate = one.metadata.get("render_fps") or FRAMES_PER_SECOND
     return Stage(envs.make(one), lambda: np.asarray(one.render(), np.uint8), 1.0 / rate)

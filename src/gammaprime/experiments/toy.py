@@ -212,8 +212,9 @@ def estimates_by_order(
     estimate = [base[0]]
     for k, jump in enumerate(times):
         seen = slice(0, jump.max() + 1)
-        rows = [array[seen] for array in (base, *ends)]
-        jumps = np.broadcast_to(jump, (1, *rows[0].shape))
-        reached = expand_random(*rows, gamma, gamma_prime, jumps)[0] - base[0]
+        value, terminated, truncated = (array[seen] for array in ends)
+        jumps = np.broadcast_to(jump, (1, *value.shape))
+        path = (base[seen], value, terminated, truncated)
+        reached = expand_random(*path, gamma, gamma_prime, jumps)[0] - base[0]
         estimate.append(estimate[-1] + ratio**k * reached)
     return np.stack(estimate)
