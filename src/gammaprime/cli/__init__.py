@@ -145,6 +145,7 @@ def _add_experiments(commands: Any) -> None:
     figure.add_argument("--band", choices=("median_std", "iqm"), help="default: the spec's")
     figure.set_defaults(command=sweep.figure)
 
+    _add_plot(commands)
     report = commands.add_parser("report", help="write one page of everything in a folder of runs")
     report.add_argument("folder", type=Path, metavar="DIR", help=f"of runs, such as {RUNS}")
     _add_out(report, PAGE)
@@ -155,6 +156,29 @@ def _add_experiments(commands: Any) -> None:
     )
     _add_out(publish, PUBLISHED)
     publish.set_defaults(command=sweep.publish)
+
+
+def _add_plot(commands: Any) -> None:
+    plot = commands.add_parser("plot", help="plot learning curves of one or many runs")
+    plot.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="runs, or folders of runs")
+    plot.add_argument(
+        "--metric",
+        default="return",
+        help="return, J_gamma, J_gamma_prime or length of the training episodes, or any name in "
+        "metrics.jsonl such as eval/mean_reward; default: return",
+    )
+    plot.add_argument("--x", choices=("steps", "seconds"), default="steps", help="default: steps")
+    plot.add_argument("--log", action="store_true", help="logarithmic vertical axis")
+    plot.add_argument(
+        "--smooth",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="a point is the mean over this share of the axis, 0 for none; default: 0.05",
+    )
+    plot.add_argument("--title", default="", help="default: the metric")
+    _add_out(plot, FIGURES / "runs.png")
+    plot.set_defaults(command=sweep.plot)
 
 
 def _add_out(parser: argparse.ArgumentParser, default: Path) -> None:

@@ -136,6 +136,17 @@ def figure(arguments: argparse.Namespace) -> None:
         print(file)
 
 
+def plot(arguments: argparse.Namespace) -> None:
+    """Plot the learning curves of runs."""
+    from gammaprime.figures import plots
+    from gammaprime.runs.results import find_runs, read_history
+
+    asked = vars(arguments)
+    options = plots.Options(**{name: asked[name] for name in plots.Options.__dataclass_fields__})
+    runs = [read_history(path) for path in find_runs(arguments.runs)]
+    print(plots.draw(runs, options, arguments.out))
+
+
 def report(arguments: argparse.Namespace) -> None:
     """Write one page of everything in a folder of runs."""
     from gammaprime.sweeps.report import report

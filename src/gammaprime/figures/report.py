@@ -44,12 +44,13 @@ STROKES = {"-": "", "--": "6 3", "-.": "7 3 2 3"}
 
 
 class Picture(NamedTuple):
-    """Figures of an experiment that is computed."""
+    """Figures of an experiment that is computed, or of runs that belong to no sweep."""
 
     name: str
     title: str
     figures: Sequence[Figure]
     manifest: Mapping[str, Any]
+    state: str = "computed"
 
 
 class Key(NamedTuple):
@@ -172,7 +173,8 @@ def _picture(anchor: str, picture: Picture) -> dict[str, Any]:
         (f"{figure.get_figwidth():g}", to_svg(figure, f"{anchor}-{i}", picture.title))
         for i, figure in enumerate(picture.figures)
     ]
-    return {"name": picture.name, "title": picture.title, "drawn": drawn}
+    about = {"name": picture.name, "title": picture.title, "state": picture.state}
+    return {**about, "drawn": drawn}
 
 
 def to_svg(figure: Figure, name: str, alt: str) -> Markup:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gammaprime.runs.directory import METRICS, from_json, is_done, read_lines
-from gammaprime.runs.metrics import STEPS, parse_rows
+from gammaprime.runs.metrics import STEPS, WALL_CLOCK, Metrics, parse_rows
 from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -46,6 +46,60 @@ class Result(NamedTuple):
     """Versions, processor, command; empty before the start."""
     config: dict[str, Any]
     """The content of config.json."""
+
+
+class History(NamedTuple):
+    """One run as it developed, whoever asked for it."""
+
+    path: Path
+    task: str
+    seed: int
+    config: dict[str, Any]
+    """The content of config.json."""
+    manifest: dict[str, Any]
+    metrics: Mapping[str, FloatArray]
+    """Columns of metrics.jsonl, one entry for each update; NaN where an update has none."""
+    episodes: FloatArray
+    """(E, 5) ended_at, length, return, J_γ, J_γ' of the training episodes, as they ended."""
+    seconds: FloatArray
+    """(M,) seconds of training after each of the first M updates; empty in published runs."""
+
+
+def read_history(path: Path) -> History:
+    """Return the run in a folder, as far as it got; its agent is not made."""
+    table = from_json(path / "config.json")
+    settings = table.get("settings")
+    if table.get("kind") != "train" or not isinstance(settings, dict):
+        raise ValueError(f"{path}: is not a training run")
+    rows = parse_rows(read_lines(path))
+    task = settings["task"] if isinstance(settings["task"], str) else settings["task"]["object"]
+    clock, manifest = path / WALL_CLOCK, path / "manifest.json"
+    times = parse_rows(clock.read_bytes())[: len(rows)] if clock.is_file() else []
+    return History(
+        path,
+        task,
+        settings["seed"],
+        table,
+        from_json(manifest) if manifest.is_file() else {},
+        Metrics(rows),
+        _array([episode for row in rows for episode in row["episodes"]], 5),
+        np.array([row["time/time_elapsed"] for row in times], np.float64),
+    )
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """Return the folders of training runs among these folders and directly inside of them."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise FileNotFoundError(f"{path}: no such folder")
+        own = [path / "config.json"] if (path / "config.json").is_file() else []
+        inside = own or sorted(path.glob("*/config.json"))
+        runs = [file.parent for file in inside if from_json(file).get("kind") == "train"]
+        if not runs:
+            raise FileNotFoundError(f"{path}: holds no training run")
+        found |= dict.fromkeys(runs)
+    return list(found)
 
 
 class _Stored(NamedTuple):

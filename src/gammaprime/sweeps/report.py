@@ -5,7 +5,7 @@ sweeps/<name>-<hash>.json    the spec's name, the changes, and its text if it do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,24 +75,57 @@ def report(
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder")
     sweeps, pictures, left_out = [], [], []
+    shown: set[Path] = set()
+    single: list[Path] = []
     for path in [*find_notes(folder), *sorted(folder.glob("*/config.json"))]:
         name = path.parent.name if path.name == "config.json" else path.name.removesuffix(".json")
         try:
             if path.name == "config.json":
-                pictures += _pictures(path)
+                if path.parent not in shown and from_json(path).get("kind") == "train":
+                    single.append(path.parent)
+                else:
+                    pictures += _pictures(path)
                 continue
             sweep = read_note(path)
             results = sweep.results(folder)
             if any(result.reached for result in results):
                 sweeps.append((options.read(sweep), results))
+                shown |= {result.path for result in results}
         except (ValueError, OSError, ImportError) as error:
             left_out.append(name)
             say(f"left out {name}: {error}")
+    pictures += _single_runs(single, left_out, say)
     if not sweeps and not pictures:
         if left_out:
             raise ValueError(f"{folder}: nothing is left to show")
         raise FileNotFoundError(f"{folder}: nothing was run here; first: gammaprime run demo")
     return write(Path(out), sweeps, pictures, left_out)
+
+
+def _single_runs(
+    folders: Sequence[Path], left_out: list[str], say: Callable[[str], None]
+) -> list[Picture]:
+    """Return one picture of all runs that belong to no sweep and have begun."""
+    from gammaprime.figures import plots
+    from gammaprime.figures.report import Picture
+    from gammaprime.runs.results import read_history
+
+    runs = []
+    for folder in folders:
+        try:
+            run = read_history(folder)
+        except (ValueError, OSError, KeyError) as error:
+            left_out.append(folder.name)
+            say(f"left out {folder.name}: {error}")
+            continue
+        if len(run.metrics):
+            runs.append(run)
+    if not runs:
+        return []
+    count = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    figure = plots.plot(runs, plots.Options(title=f"Returns of {count}"))
+    names = ", ".join(run.path.name for run in runs)
+    return [Picture(names, "Single runs", [figure], runs[0].manifest, count)]
 
 
 def _pictures(file: Path) -> list[Picture]:
