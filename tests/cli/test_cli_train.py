@@ -302,8 +302,10 @@ def test_process_that_draws__imports_nothing_from_the_current_folder(house):
 def test_doctor__tells_what_is_here_and_what_is_missing(capsys, monkeypatch):
     monkeypatch.setattr(video, "probe_rendering", lambda: "egl works")
     monkeypatch.setattr("gammaprime.cli.doctor._installed", lambda name: name != "ray")
+    monkeypatch.setattr("gammaprime.runs.provenance.num_cores", lambda: 2)
     assert run("doctor") == 0
     out = capsys.readouterr().out
+    assert re.search(r"train --threads 2 .*: Ant-v4 \d+\.\d, HalfCheetah-v4 \d+\.\d x", out)
     assert "missing ray: pip install 'gammaprime[ray]'" in out
     assert re.search(r"\[train\] +complete", out)
     assert "compiled programs" in out

@@ -17,17 +17,26 @@ PAPER = [f"{name}-v{v}" for name in ("HalfCheetah", "Ant", "Walker2d", "Hopper")
 OTHERS = [task for task in envs.MUJOCO_TASKS if task not in PAPER]
 
 
-def assert_parity(env, num_steps, scale, rng):
-    """Gymnasium's own environments, side by side; gives how many episodes ended."""
-    obs = env.reset(3)
-    peers = [gymnasium.make(env.task, max_episode_steps=env.time_limit) for _ in env.seeds]
+THREADS = (1, 2, 4)
+PEERS = 2
+
+
+def assert_parity(task, num_steps, scale, rng, time_limit=1000):
+    """Gymnasium's own environments beside two of four rows, for every number of threads.
+
+    Gives how many episodes of Gymnasium's ended.
+    """
+    team = [MujocoEnv(task, 4, time_limit=time_limit, threads=threads) for threads in THREADS]
+    env = team[0]
+    obs = [member.reset(3) for member in team]
+    peers = [gymnasium.make(task, max_episode_steps=time_limit) for _ in range(PEERS)]
     for i, peer in enumerate(peers):
-        assert peer.reset(seed=env.seeds[i])[0].tobytes() == obs[i].tobytes()
+        assert peer.reset(seed=env.seeds[i])[0].tobytes() == obs[0][i].tobytes()
     ended = 0
     for _ in range(num_steps):
         unit = rng.uniform(-scale, scale, (env.num_envs, *env.action.shape))
         action = (unit * env.action.high).astype(np.float32)
-        answer = env.step(action)
+        answer, *others = (member.step(action) for member in team)
         for i, peer in enumerate(peers):
             next_obs, reward, terminated, truncated, _ = peer.step(action[i])
             assert next_obs.tobytes() == answer.next_obs[i].tobytes()
@@ -37,23 +46,27 @@ def assert_parity(env, num_steps, scale, rng):
             ended += over
             after = peer.reset()[0] if over else next_obs
             assert after.tobytes() == answer.obs[i].tobytes()
+        for other in others:
+            assert [x.tobytes() for x in other[:-1]] == [x.tobytes() for x in answer[:-1]]
+    for member in team:
+        member.close()
     return ended
 
 
 @pytest.mark.parametrize("task", PAPER)
 def test_batch__is_gymnasium_bit_for_bit(task, rng):
-    ended = assert_parity(MujocoEnv(task, 2), 2000, 1.0, rng)
+    ended = assert_parity(task, 2000, 1.0, rng)
     assert ended >= {"HalfC": 4, "Ant-v": 10, "Walke": 100, "Hoppe": 100}[task[:5]]
 
 
 @pytest.mark.parametrize("task", OTHERS)
 def test_batch__is_gymnasium_bit_for_bit_on_the_other_tasks(task, rng):
-    assert_parity(MujocoEnv(task, 2, time_limit=250), 600, 1.0, rng)
+    assert_parity(task, 600, 1.0, rng, time_limit=250)
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah-v5", "Ant-v5", "Hopper-v4", "Humanoid-v5"])
 def test_batch__treats_actions_beyond_their_bounds_as_gymnasium_does(task, rng):
-    assert_parity(MujocoEnv(task, 1, time_limit=100), 250, 3.0, rng)
+    assert_parity(task, 250, 3.0, rng, time_limit=100)
 
 
 @pytest.mark.parametrize("task", envs.MUJOCO_TASKS)
@@ -120,13 +133,13 @@ import hashlib, sys
 import numpy as np
 from gammaprime.envs.mujoco import MujocoEnv
 
-task, file = sys.argv[1:]
-env = MujocoEnv(task, 3)
+task, file, threads = sys.argv[1:]
+env = MujocoEnv(task, 4, threads=int(threads))
 env.restore(dict(np.load(file)))
 rng = np.random.default_rng(7)
 digest = hashlib.sha256()
 for _ in range(300):
-    action = rng.uniform(env.action.low, env.action.high, (3, *env.action.shape))
+    action = rng.uniform(env.action.low, env.action.high, (4, *env.action.shape))
     for field in env.step(action.astype(np.float32))[:-1]:
         digest.update(np.ascontiguousarray(field).tobytes())
 print(digest.hexdigest())
@@ -137,32 +150,36 @@ def continue_here(env):
     rng = np.random.default_rng(7)
     digest = hashlib.sha256()
     for _ in range(300):
-        action = rng.uniform(env.action.low, env.action.high, (3, *env.action.shape))
+        action = rng.uniform(env.action.low, env.action.high, (4, *env.action.shape))
         for field in env.step(action.astype(np.float32))[:-1]:
             digest.update(np.ascontiguousarray(field).tobytes())
     return digest.hexdigest()
 
 
+@pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("task", ["Ant-v5", "Humanoid-v4"])
-def test_restore__continues_bit_for_bit_in_a_new_process(task, draw, play, rng, tmp_path):
-    env = MujocoEnv(task, 3)
+def test_restore__continues_bit_for_bit_in_a_new_process(task, threads, draw, play, rng, tmp_path):
+    env = MujocoEnv(task, 4)
     env.reset(0)
     play(env, draw(env, 150, rng))
     np.savez(tmp_path / "snapshot.npz", **env.snapshot())
-    command = [sys.executable, "-c", CONTINUE, task, str(tmp_path / "snapshot.npz")]
+    command = [sys.executable, "-c", CONTINUE, task, str(tmp_path / "snapshot.npz"), f"{threads}"]
     there = subprocess.run(command, capture_output=True, text=True, check=True)
     assert there.stdout.strip() == continue_here(env)
 
 
 @pytest.mark.parametrize("task", envs.MUJOCO_TASKS)
 def test_restore__continues_bit_for_bit_in_a_used_object(task, draw, play, rng):
-    env, other = MujocoEnv(task, 3), MujocoEnv(task, 3)
+    env, *others = (MujocoEnv(task, 4, threads=threads) for threads in (1, *THREADS))
     env.reset(0)
     play(env, draw(env, 77, rng))
-    other.reset(1)
-    play(other, draw(other, 20, rng))
-    other.restore(env.snapshot())
-    assert continue_here(other) == continue_here(env)
+    for other in others:
+        other.reset(1)
+        play(other, draw(other, 20, rng))
+        other.restore(env.snapshot())
+    expected = continue_here(env)
+    for other in others:
+        assert continue_here(other) == expected
 
 
 def test_restore__needs_more_than_positions_and_velocities(draw, play, rng):

@@ -95,6 +95,9 @@ def _add_training(commands: Any) -> None:
         help="seconds between checkpoints; default: 30",
     )
     resume.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="that step the environments; default: 1"
+    )
+    resume.add_argument(
         "--no-tensorboard", dest="tensorboard", action="store_false", help="write no events"
     )
     resume.add_argument(

@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
+
+from gammaprime import envs
 from gammaprime.cli import video
 from gammaprime.runs import provenance
 from gammaprime.runs.startup import ONE_THREAD
 
+NUM_ENVS = 16
+MEASURED = ("Ant-v4", "HalfCheetah-v4")
+"""Tasks whose gain from threads is measured: a long step and a short one."""
 EXTRAS = ("train", "bullet", "report", "ray", "sb3")
 _REQUIREMENT = re.compile(r"""([\w.-]+).*extra == ["'](\w+)["']""")
 
@@ -25,7 +33,7 @@ def examine() -> list[tuple[str, str]]:
         ("gammaprime", metadata.version("gammaprime")),
         ("versions", packages),
         ("processor", f"{provenance.cpu_model()}, {provenance.num_cores()} cores for this process"),
-        ("threads", f"a run uses one, whatever {_threads()}"),
+        ("threads", f"a run uses one, whatever {_threads()}; {_gain(versions)}"),
         ("MuJoCo", provenance.mujoco_build() or "not installed"),
         ("disk", f"{free:.1f} GB free here; a million steps need 2 MB, with a replay 200 MB more"),
         ("cache", _cache()),
@@ -37,6 +45,37 @@ def examine() -> list[tuple[str, str]]:
 def _threads() -> str:
     chosen = [f"{name}={os.environ[name]}" for name in ONE_THREAD if name in os.environ]
     return ", ".join(chosen) or "the number of cores"
+
+
+def _gain(versions: Mapping[str, str]) -> str:
+    """Say what train --threads would gain here, as measured in a second or two."""
+    threads = min(provenance.num_cores(), NUM_ENVS)
+    if threads == 1 or "mujoco" not in versions:
+        return "train --threads needs MuJoCo and a second core"
+    ratios = [f"{task} {measure_gain(task, threads):.1f}" for task in MEASURED]
+    return f"train --threads {threads} steps {NUM_ENVS} environments faster: {', '.join(ratios)} x"
+
+
+def measure_gain(task: str, threads: int, rounds: int = 5, num_steps: int = 20) -> float:
+    """Return the median ratio of steps per second, with the threads and with one, by turns."""
+    seconds: dict[int, list[float]] = {1: [], threads: []}
+    teams = {count: envs.make(task, NUM_ENVS, threads=count) for count in seconds}
+    for env in teams.values():
+        env.reset(0)
+    for _ in range(rounds):
+        for count, env in teams.items():
+            space = env.action
+            assert isinstance(space, envs.Box)
+            action = np.random.default_rng(0).uniform(
+                space.low, space.high, (NUM_ENVS, *space.shape)
+            )
+            started = time.perf_counter()
+            for _ in range(num_steps):
+                env.step(action)
+            seconds[count].append(time.perf_counter() - started)
+    for env in teams.values():
+        env.close()
+    return float(np.median(np.divide(seconds[1], seconds[threads])))
 
 
 def _cache() -> str:

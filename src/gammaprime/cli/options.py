@@ -67,6 +67,8 @@ class Command:
     """Seconds between checkpoints; 0 saves after every update."""
     tensorboard: bool = True
     """Write events for TensorBoard beside the metrics."""
+    threads: int = 1
+    """Threads that step the environments of a MuJoCo task; no number depends on it."""
     compilation_cache: bool = True
     """Keep compiled programs in the user's cache folder, so that the next start is quick."""
 

@@ -45,7 +45,7 @@ def train(words: Sequence[str]) -> int:
         def on_start(self, start: training.Start) -> None:
             print(start.path, flush=True)
 
-    upkeep = (asked.checkpoint_seconds, asked.tensorboard)
+    upkeep = (asked.checkpoint_seconds, asked.tensorboard, None, asked.threads)
     return _watch(
         lambda display: training.train(*numbers, out, [Announce(), display], *run_options, *upkeep)
     )
@@ -72,7 +72,7 @@ def resume(arguments: argparse.Namespace) -> int:
     from gammaprime.runs import training
 
     _use_cache(arguments.cache)
-    upkeep = (arguments.checkpoint_seconds, arguments.tensorboard)
+    upkeep = (arguments.checkpoint_seconds, arguments.tensorboard, None, arguments.threads)
     return _watch(lambda display: training.resume(arguments.run, [display], *upkeep))
 
 

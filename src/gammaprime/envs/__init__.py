@@ -13,6 +13,7 @@ from typing import Any
 from gammaprime.envs.contract import Box, Discrete, Snapshot, VecEnv
 from gammaprime.envs.finite import FiniteEnv
 from gammaprime.envs.mujoco_tasks import TASKS as _MUJOCO_TASKS
+from gammaprime.envs.threads import check_threads
 from gammaprime.envs.wrappers import TimeFeature
 from gammaprime.types import Transition, check_count
 
@@ -53,6 +54,7 @@ def make(
     time_limit: int | None = None,
     stagger: bool = False,
     time_feature: bool = False,
+    threads: int = 1,
 ) -> VecEnv:
     """N environments of a task, by the adapter that suits it best.
 
@@ -61,24 +63,29 @@ def make(
     time_limit: where episodes are truncated, the task's own limit by default.
     stagger: cut the first episodes early, so that the rows do not share one age (see ``Ages``).
     time_feature: show the age to the agent and make the limit terminal (see ``TimeFeature``).
+    threads: how many step the rows of a MuJoCo task; no number depends on it.
     """
     check_count("num_envs", num_envs)
     if time_limit is not None:
         check_count("time_limit", time_limit)
+    check_threads(threads, num_envs)
     if isinstance(task, str):
-        env = _make_id(task, num_envs, time_limit, stagger)
+        env = _make_id(task, num_envs, time_limit, stagger, threads)
     else:
+        _refuse_threads(threads, "an environment of one's own")
         env = _make_object(task, num_envs, time_limit, stagger)
     if time_feature:
         return TimeFeature(env)
     return env
 
 
-def _make_id(task: str, num_envs: int, time_limit: int | None, stagger: bool) -> VecEnv:
+def _make_id(
+    task: str, num_envs: int, time_limit: int | None, stagger: bool, threads: int
+) -> VecEnv:
     if task in MUJOCO_TASKS:
         from gammaprime.envs.mujoco import MujocoEnv
 
-        return MujocoEnv(task, num_envs, time_limit=time_limit, stagger=stagger)
+        return MujocoEnv(task, num_envs, time_limit=time_limit, stagger=stagger, threads=threads)
     from gammaprime.envs.gym import GymEnv, registered, registered_ids
 
     on_bullet = "BulletEnv-" in task
@@ -86,13 +93,20 @@ def _make_id(task: str, num_envs: int, time_limit: int | None, stagger: bool) ->
         from gammaprime.envs.bullet import BulletEnv
 
         if task in BULLET_TASKS:
+            _refuse_threads(threads, "PyBullet, which keeps Python's lock while it steps")
             return BulletEnv(task, num_envs, time_limit=time_limit, stagger=stagger)
     if ":" not in task and task not in registered_ids():
         raise ValueError(f"task={task!r}: {_suggest(task, registered_ids())}")
+    _refuse_threads(threads, f"{task}, which goes through Gymnasium")
     if on_bullet:
         # stacklevel 1 is one place in the code, where Python says a thing once; callers are many.
         warnings.warn(_FALLBACK.format(task=task, tasks=", ".join(BULLET_TASKS)), stacklevel=1)
     return GymEnv([registered(task, time_limit)] * num_envs, stagger=stagger)
+
+
+def _refuse_threads(threads: int, where: str) -> None:
+    if threads != 1:
+        raise ValueError(f"threads={threads!r}: must be 1 for {where}; only MuJoCo tasks use more")
 
 
 def time_limit(task: str) -> int | None:

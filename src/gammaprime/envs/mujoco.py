@@ -7,7 +7,7 @@ the same bits as ``gymnasium.make(id)`` after ``reset(seed=env.seeds[i])``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from gammaprime.envs.generators import (
     unpack_generator,
 )
 from gammaprime.envs.mujoco_tasks import TASKS, Array, contact_forces
+from gammaprime.envs.threads import Threads
 from gammaprime.types import Transition
 
 # Not imported from gymnasium.envs.mujoco: that would need what only rendering needs.
@@ -58,7 +59,13 @@ class MujocoEnv:
     exact_resume = True
 
     def __init__(
-        self, task: str, num_envs: int = 1, *, time_limit: int | None = None, stagger: bool = False
+        self,
+        task: str,
+        num_envs: int = 1,
+        *,
+        time_limit: int | None = None,
+        stagger: bool = False,
+        threads: int = 1,
     ) -> None:
         if task not in TASKS:
             raise ValueError(f"task={task!r}: must be one of {', '.join(TASKS)}")
@@ -68,6 +75,7 @@ class MujocoEnv:
         self._ages = Ages(num_envs, limit, stagger)
         self.num_envs = num_envs
         self.time_limit = self._ages.time_limit
+        self._threads = Threads(threads, num_envs)
         self.seeds: list[int] = []
         self.model = mujoco.MjModel.from_xml_path(str(_ASSETS / self._task.model_file))
         # Without a middle phase contacts are the same; HalfCheetah gains, the others do not lose.
@@ -83,6 +91,7 @@ class MujocoEnv:
         """Names for what is read in every step.  MjData never moves its arrays."""
         task, model = self._task, self.model
         self._dt = model.opt.timestep * task.frame_skip
+        self._frame_skip, self._needs_forces = task.frame_skip, task.needs_contact_forces
         self._start = (self.data[0].qpos.copy(), self.data[0].qvel.copy())
         self._controls = [data.ctrl for data in self.data]
         self._physics = [part for data in self.data for part in (data.qpos, data.qvel)]
@@ -126,14 +135,17 @@ class MujocoEnv:
         return Transition(next_obs, reward, terminated, truncated, step, self._obs, early)
 
     def _advance_physics(self, action: NDArray[np.generic]) -> None:
-        model, frame_skip, mj_step = self.model, self._task.frame_skip, mujoco.mj_step
-        controls = action.astype(np.float64)
-        for data, control, row in zip(self.data, self._controls, controls, strict=True):
-            control[:] = row
-            mj_step(model, data, frame_skip)
-        if self._task.needs_contact_forces:
-            for data in self.data:
-                mujoco.mj_rnePostConstraint(model, data)
+        model, data, frame_skip, mj_step = self.model, self.data, self._frame_skip, mujoco.mj_step
+        controls, needs_forces = self._controls, self._needs_forces
+
+        def advance(rows: Iterable[int]) -> None:
+            for row in rows:
+                controls[row][:] = action[row]
+                mj_step(model, data[row], frame_skip)
+                if needs_forces:
+                    mujoco.mj_rnePostConstraint(model, data[row])
+
+        self._threads.run(advance)
 
     def _state(self) -> Array:
         """Positions and velocities.  Shapes: -> (N, nq + nv)."""
@@ -246,4 +258,5 @@ class MujocoEnv:
         return self._obs
 
     def close(self) -> None:
-        """Nothing to free: MuJoCo's memory goes with its objects."""
+        """End the threads; MuJoCo's memory goes with its objects."""
+        self._threads.close()

@@ -37,6 +37,7 @@ from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.metrics import Board, Lines, Recent, Row, evaluation_row, training_row
 from gammaprime.runs.run import Run, read_config
 from gammaprime.runs.startup import start_jax
+from gammaprime.types import check_count
 from gammaprime.typing import FloatArray
 
 Task = str | Callable[[], Any] | VecEnv
@@ -100,10 +101,13 @@ class Upkeep:
     """Write events for TensorBoard beside the metrics."""
     command: Sequence[str] | None = None
     """Command line for the manifest; that of this process by default."""
+    threads: int = 1
+    """Threads that step the environments."""
 
     def __post_init__(self) -> None:
         if not self.checkpoint_seconds >= 0.0:
             raise ValueError(f"checkpoint_seconds={self.checkpoint_seconds!r}: must be 0 or more")
+        check_count("threads", self.threads)
 
 
 class Callback:
@@ -133,6 +137,7 @@ def train(
     checkpoint_seconds: float = 30.0,
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
+    threads: int = 1,
 ) -> Run:
     """Train an agent, or go on where the run in ``out`` stopped.
 
@@ -155,12 +160,15 @@ def train(
         checkpoint_seconds: Seconds between checkpoints; 0 saves after every update.
         tensorboard: Write events for TensorBoard beside the metrics.
         command: Command line for the manifest; that of this process by default.
+        threads: Threads that step the environments of a MuJoCo task, at most one for each; no
+            number depends on it.
 
     Returns:
         The run with its metrics and its policy.
     """
-    upkeep = Upkeep(checkpoint_seconds, tensorboard, command)
-    with closing(Environments(env_or_task, agent, time_limit, time_feature, stagger)) as world:
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads)
+    options = (time_limit, time_feature, stagger, upkeep.threads)
+    with closing(Environments(env_or_task, agent, *options)) as world:
         asked = (world.limit(evaluation or Evaluation()), time_limit, time_feature, stagger)
         config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked)
         return _train(config.resolve(), world, out, callbacks, upkeep)
@@ -173,12 +181,13 @@ def train_config(
     checkpoint_seconds: float = 30.0,
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
+    threads: int = 1,
 ) -> Run:
     """Train the run of a configuration, or go on with it; see `train` for the arguments."""
     if not isinstance(config.task, str):
         raise ValueError(f"{out}: was trained on an object; call train() with it again")
-    upkeep = Upkeep(checkpoint_seconds, tensorboard, command)
-    options = (config.time_limit, config.time_feature, config.stagger)
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads)
+    options = (config.time_limit, config.time_feature, config.stagger, upkeep.threads)
     with closing(Environments(config.task, config.agent, *options)) as world:
         return _train(config.resolve(), world, out, callbacks, upkeep)
 
@@ -214,12 +223,13 @@ def resume(
     checkpoint_seconds: float = 30.0,
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
+    threads: int = 1,
 ) -> Run:
     """Go on with the run in a folder, as its config.json describes it; see `train`."""
     path = run.path if isinstance(run, Run) else Path(run)
     if path is None:
         raise ValueError("run: was kept in memory, and has no folder to resume from")
-    upkeep = (checkpoint_seconds, tensorboard, command)
+    upkeep = (checkpoint_seconds, tensorboard, command, threads)
     return train_config(read_config(path), path, callbacks, *upkeep)
 
 
@@ -293,8 +303,9 @@ class Environments:
         time_limit: int | None,
         time_feature: bool,
         stagger: bool,
+        threads: int = 1,
     ) -> None:
-        self._source, self._agent = task, agent
+        self._source, self._agent, self._threads = task, agent, threads
         self._limit, self._feature, self._stagger = time_limit, time_feature, stagger
         self._is_given = not (isinstance(task, str) or callable(task))
         self._env: VecEnv | None = None
@@ -304,8 +315,8 @@ class Environments:
     def env(self) -> VecEnv:
         """The environment that is trained on."""
         if self._env is None:
-            make_own = self._given if self._is_given else self._make
-            self._env = make_own(self._agent.num_envs, self._stagger)
+            settings = (self._agent.num_envs, self._stagger, self._threads)
+            self._env = self._given() if self._is_given else self._make(*settings)
         return self._env
 
     @property
@@ -325,10 +336,10 @@ class Environments:
         """Return the evaluations that are possible: none on an environment that was made."""
         if not self._is_given:
             return evaluation
-        if self._limit is not None or self._feature or evaluation.every:
+        if self._limit is not None or self._feature or evaluation.every or self._threads != 1:
             raise ValueError(
-                "time_limit, time_feature and evaluation.every need a task or a constructor, "
-                "not an environment that was already made"
+                "time_limit, time_feature, evaluation.every and threads need a task or a "
+                "constructor, not an environment that was already made"
             )
         return replace(evaluation, every=0)
 
@@ -360,7 +371,8 @@ class Environments:
         assert asked.episodes is not None
         assert asked.gamma_prime is not None
         if self._judge is None:
-            self._judge = self._make(asked.episodes, stagger=False)
+            threads = min(self._threads, asked.episodes)
+            self._judge = self._make(asked.episodes, stagger=False, threads=threads)
         sequence = np.random.SeedSequence(config.seed, spawn_key=(EVALUATION_KEY, step))
         seed = int(sequence.generate_state(1)[0])
         discounts = (config.agent.gamma, asked.gamma_prime)
@@ -372,16 +384,17 @@ class Environments:
             if env is not None and not self._is_given:
                 env.close()
 
-    def _make(self, num_envs: int, stagger: bool) -> VecEnv:
+    def _make(self, num_envs: int, stagger: bool, threads: int) -> VecEnv:
         return envs.make(
             self._source,
             num_envs,
             time_limit=self._limit,
             stagger=stagger,
             time_feature=self._feature,
+            threads=threads,
         )
 
-    def _given(self, num_envs: int, stagger: bool) -> VecEnv:
+    def _given(self) -> VecEnv:
         """Return the environment that was handed over, under the contract."""
         from gammaprime.envs.gym import is_environment
 
