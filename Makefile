@@ -44,6 +44,7 @@ bench: $(VENV)/.bench  ## side-by-side measurements against peers, as ratios in 
 docs: $(VENV)/.dev  ## the paper map and the pictures of the documentation
 	$(BIN)/python docs/paper/make_map.py
 	$(BIN)/python docs/scale/make_scale.py
+	$(BIN)/python docs/results/make_results.py
 	for spec in weights fig_errors; do $(BIN)/gammaprime run $$spec && $(BIN)/gammaprime figure $$spec --out docs/pictures || exit 1; done
 
 clean:  ## remove the environment and everything that was generated

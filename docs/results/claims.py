@@ -1,0 +1,148 @@
+"""The claims of docs/results.md, and how each is decided from stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gammaprime.figures import comparisons, curves, statistics, summaries
+from gammaprime.figures.comparisons import Comparison
+from gammaprime.figures.options import FigureOptions
+from gammaprime.runs.results import Result
+
+FINAL, SPEED, SPREAD = "final return", "mean return over training", "distance from the median seed"
+"""What two variants are compared by."""
+HIGHER, LOWER = "higher", "lower"
+HOLDS, FAILS = "holds", "does not hold"
+UNDECIDED, TOO_FEW, NOT_RUN = "these seeds cannot decide", "too few seeds to decide", "not run yet"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement about two variants of a sweep."""
+
+    sweep: str
+    text: str
+    """The claim in our words."""
+    first: str
+    second: str
+    by: str = FINAL
+    says: str = HIGHER
+    """Side of the second variant on which the claim sees the first."""
+
+
+CLAIMS = (
+    Claim("fig_onpolicy", "PPO(K) ends higher than PPO.", "PPO(K)", "PPO"),
+    Claim("fig_onpolicy", "PPO(K) learns faster than PPO.", "PPO(K)", "PPO", by=SPEED),
+    Claim("fig_onpolicy", "PPO(K) varies less over seeds.", "PPO(K)", "PPO", by=SPREAD, says=LOWER),
+    Claim("fig_onpolicy", "PPO(K) ends higher than PPO at γ = 0.999.", "PPO(K)", "PPO 0.999"),
+    Claim("fig_onpolicy", "γ = 0.999 alone makes PPO worse.", "PPO 0.999", "PPO", says=LOWER),
+    Claim("fig_onpolicy_state", "Weighted PPO(K) ends higher than PPO.", "PPO(K)", "PPO"),
+    Claim("fig_onpolicy_state", "PPO that sees the time ends higher.", "PPO + time", "PPO"),
+    Claim(
+        "fig_onpolicy_state",
+        "Weighted PPO(K) varies less than PPO that sees the time.",
+        "PPO(K)",
+        "PPO + time",
+        by=SPREAD,
+        says=LOWER,
+    ),
+    Claim("fig_separating", "TD(Δ) does not improve PPO.", "TD(Δ)", "PPO", says=LOWER),
+    Claim("fig_separating", "Nor does TD(Δ) at γ = 0.999.", "TD(Δ) 0.999", "PPO", says=LOWER),
+    Claim("fig_ablation", "η = 0.03 is worse than η = 0.01.", "η = 0.03", "η = 0.01", says=LOWER),
+    Claim("fig_ablation", "Weights of order 10 beat those of order 0.", "K = 10", "K = 0"),
+    Claim("fig_ablation", "Weights of order 10 beat those of order ∞.", "K = 10", "K = ∞"),
+)
+"""What the paper's text and captions say of its on-policy figures."""
+
+
+class Shown(NamedTuple):
+    """The runs of a sweep as far as they are published, and how its figure reads them."""
+
+    options: FigureOptions
+    results: Sequence[Result]
+
+
+class Decision(NamedTuple):
+    """A claim with its comparison, None if nothing is there to compare, and its verdict."""
+
+    claim: Claim
+    comparison: Comparison | None
+    verdict: str
+
+
+def decide(claims: Sequence[Claim], sweeps: Mapping[str, Shown]) -> list[Decision]:
+    """Compare the variants of every claim; p-values are adjusted for those that have runs."""
+    level = statistics.LEVEL / len(claims)
+    found = [_compare(claim, sweeps[claim.sweep], level) for claim in claims]
+    judged = iter(comparisons.judge([pair for pair in found if pair is not None]))
+    decisions = []
+    for claim, pair in zip(claims, found, strict=True):
+        comparison = None if pair is None else next(judged)
+        decisions.append(Decision(claim, comparison, verdict(claim, comparison)))
+    return decisions
+
+
+def verdict(claim: Claim, comparison: Comparison | None) -> str:
+    """Say whether a claim holds."""
+    if comparison is None:
+        return NOT_RUN
+    if comparison.verdict == "undecided":
+        return UNDECIDED
+    if comparison.verdict == "impossible":
+        return TOO_FEW
+    return HOLDS if (comparison.verdict == "better") == (claim.says == HIGHER) else FAILS
+
+
+def _compare(claim: Claim, shown: Shown, level: float) -> Comparison | None:
+    values, tasks = measure(claim.by, shown), summaries.tasks_of(shown.results)
+    return comparisons.compare_pair(values, (claim.first, claim.second), tasks, level)
+
+
+def measure(by: str, shown: Shown) -> summaries.Finals:
+    """Return what variants are compared by, for each finished seed, by variant and task."""
+    options, results = shown
+    if by == FINAL:
+        return summaries.finals(results, options)
+    if by == SPREAD:
+        finals = summaries.finals(results, options)
+        return {key: np.abs(x - np.median(x)) if x.size else x for key, x in finals.items()}
+    found: dict[tuple[str, str], list[float]] = {}
+    for result in results:
+        if result.done:
+            mean = mean_return(result, options)
+            found.setdefault((result.variant, result.task), []).append(mean)
+    return {key: np.array(means) for key, means in found.items()}
+
+
+def mean_return(result: Result, options: FigureOptions) -> float:
+    """Return the mean height of a seed's learning curve."""
+    steps, values = summaries.read_returns(result, options.returns)
+    grid = result.steps * np.arange(1, curves.NUM_POINTS + 1) / curves.NUM_POINTS
+    width = curves.WINDOW_SHARE * result.steps
+    return float(np.nanmean(statistics.window_means(steps, values, grid, width)))
+
+
+def rank(shown: Shown, candidates: Sequence[str]) -> list[tuple[str, float]]:
+    """Return candidates by their mean rank over tasks and seeds, the best first.
+
+    Rank 1 is the highest final return on that task and seed.  Only pairs of task and seed that all
+    candidates have finished count; without such a pair the list is empty.
+    """
+    options, results = shown
+    ends: dict[tuple[str, int], dict[str, float]] = {}
+    for result in results:
+        if result.done and result.variant in candidates:
+            own = ends.setdefault((result.task, result.seed), {})
+            own[result.variant] = summaries.final_return(result, options)
+    whole = [own for own in ends.values() if len(own) == len(candidates)]
+    if not whole:
+        return []
+    means = {
+        name: float(np.mean([1 + sum(x > own[name] for x in own.values()) for own in whole]))
+        for name in candidates
+    }
+    return sorted(means.items(), key=lambda item: (item[1], candidates.index(item[0])))

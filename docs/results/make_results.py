@@ -1,0 +1,182 @@
+"""Fill in docs/results.md: what the paper claims, and what the published runs show.
+
+The page is prose around blocks between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; the
+blocks are made here from results/published/runs, and nothing else.
+
+    python docs/results/make_results.py            write the blocks
+    python docs/results/make_results.py --check    exit 1 if those on disk are stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import claims
+import numpy as np
+from claims import CLAIMS, Decision, Shown
+
+from gammaprime.estimators import update_weights
+from gammaprime.figures import comparisons, options, summaries, tables
+from gammaprime.runs.directory import from_json
+from gammaprime.sweeps.spec import Sweep, load_experiment
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/results.md"
+PUBLISHED = ROOT / "results/published"
+COMMAND = "python docs/results/make_results.py"
+FIGURES = ("fig_onpolicy", "fig_onpolicy_state", "fig_separating", "fig_ablation", "ours")
+NOT_CANDIDATES = ("PPO", "PPO .99474", "PPO .99854", "control: learned terms unused")
+"""Variants of `ours` that its second round does not choose from."""
+CHOSEN = 2
+
+
+def load(runs: Path) -> dict[str, Shown]:
+    """Return the sweeps of the page with what is published of them."""
+    found = {}
+    for name in FIGURES:
+        sweep = load_experiment(name)
+        assert isinstance(sweep, Sweep)
+        found[name] = Shown(options.read(sweep), sweep.results(runs))
+    return found
+
+
+def render(page: str, blocks: Mapping[str, str]) -> str:
+    """Return the page with its blocks replaced; each must be there once."""
+    for name, text in blocks.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"{name}: must have one begin and one end in {PAGE.name}")
+        pattern = re.compile(f"{begin}\n.*?{end}", re.DOTALL)
+        page = pattern.sub(lambda _, new=f"{begin}\n{text}\n{end}": new, page)
+    return page
+
+
+def make_blocks(sweeps: Mapping[str, Shown]) -> dict[str, str]:
+    """Return every generated part of the page."""
+    blocks = {name: figure_block(name, shown) for name, shown in sweeps.items()}
+    return blocks | {
+        "claims": claims_block(claims.decide(CLAIMS, sweeps)),
+        "weights": weights_block(),
+        "round": round_block(sweeps["ours"]),
+    }
+
+
+def claims_block(decisions: Sequence[Decision]) -> str:
+    """Return the table of claims with their verdicts."""
+    head = ("claim", "verdict", "compared by", "tasks", "seeds")
+    head += ("probability that the first is higher", "difference", "p", "detectable")
+    rows = [_claim_row(decision) for decision in decisions]
+    return table(head, rows)
+
+
+def _claim_row(decision: Decision) -> list[str]:
+    claim, found, verdict = decision
+    row = [claim.text, f"**{verdict}**", claim.by]
+    if found is None:
+        return [*row, *[""] * 6]
+    seeds = [summaries.show_range(own) for own in (found.seeds_first, found.seeds_second)]
+    return [
+        *row,
+        str(found.tasks),
+        f"{seeds[0]} and {seeds[1]}",
+        comparisons.show_interval(found.probability),
+        comparisons.show_percent(found.difference),
+        comparisons.show_p(found.p_holm),
+        comparisons.show_detectable(found.detectable),
+    ]
+
+
+def figure_block(name: str, shown: Shown) -> str:
+    """Return what is published of a sweep: how much, its picture and its numbers."""
+    opts, results = shown
+    runs = {result.path: result for result in results}
+    done = sum(result.done for result in runs.values())
+    parts = [f"{done} of {len(runs)} runs are published."]
+    if not done:
+        return parts[0]
+    if (PUBLISHED / f"{name}.png").is_file():
+        parts.append(f"![{opts.title}](../results/published/{name}.png)")
+    rows = [_final_row(row, shown) for row in tables.final_returns(results, opts) if row.seeds]
+    head = ("task", "variant", "seeds", "return", "at γ", "at γ'", "minutes")
+    levels = any(row[-1] for row in rows)
+    kept = [row if levels else row[:-1] for row in rows]
+    parts.append(table((*head, "seeds on the upper level") if levels else head, kept))
+    return "\n\n".join(parts)
+
+
+def _final_row(row: tables.FinalReturn, shown: Shown) -> list[str]:
+    seconds = [
+        from_json(result.path / "done").get("seconds", math.nan)
+        for result in shown.results
+        if result.done and (result.task, result.variant) == (row.task, row.variant)
+    ]
+    high = "" if math.isnan(row.level) else f"{row.seeds * row.above.value:.0f}"
+    return [
+        row.task,
+        row.variant,
+        str(row.seeds),
+        f"{tables.show(row.mean)} ± {tables.show(row.spread / shown.options.spread)}",
+        tables.show(row.mean_gamma),
+        tables.show(row.mean_gamma_prime),
+        f"{np.median(seconds) / 60:.1f}",
+        high,
+    ]
+
+
+def weights_block() -> str:
+    """Return what the weights of the paper's settings are, where its text says otherwise."""
+    steps, discounts = np.arange(1_001), (0.99, 0.999)
+    ten, hundred, limit = (update_weights(steps, *discounts, k) for k in (10, 100, math.inf))
+    last = f"step {steps[-1]:,}"
+    equal = f"{(hundred == limit).sum():,} of the {len(steps):,}"
+    lines = [
+        f"At order ∞ the weight of {last} is γ' to that power, {limit[-1]:.3f}, and not about 1.",
+        f"Order 100 equals order ∞ in every bit of float64 at {equal} steps up to {last}. "
+        "Whatever order 100 does, γ'^t does.",
+        f"Order 10 keeps {100 * ten[-1] / limit[-1]:.0f} % of γ'^t at {last}.",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def round_block(shown: Shown) -> str:
+    """Return the ranking of the first round of `ours`, and whom it sends to the second."""
+    names = [v for v in shown.options.variants if v not in NOT_CANDIDATES]
+    ranks = claims.rank(shown, names)
+    done = sum(result.done for result in shown.results)
+    if not ranks:
+        return "The first round has not been run."
+    rows = [[name, f"{mean:.2f}"] for name, mean in ranks]
+    text = table(("candidate", "mean rank"), rows)
+    if done < len(shown.results):
+        return f"{text}\n\nThe first round is not complete: nothing is chosen yet."
+    chosen = " and ".join(name for name, _ in ranks[:CHOSEN])
+    return f"{text}\n\nChosen for the second round: {chosen}."
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
+    arguments = parser.parse_args()
+    before = PAGE.read_text(encoding="utf-8")
+    after = render(before, make_blocks(load(PUBLISHED / "runs")))
+    if arguments.check:
+        if after != before:
+            print(f"{PAGE.name} is stale: {COMMAND}", file=sys.stderr)
+        return int(after != before)
+    PAGE.write_text(after, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

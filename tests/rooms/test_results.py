@@ -1,0 +1,83 @@
+"""docs/results.md says what the published runs show, and no more."""
+
+import numpy as np
+import pytest
+
+from gammaprime.figures import options
+from results_tool import claims, make_results
+from tests.figures import fake_runs
+
+CLAIM = claims.Claim("curves", "The second is better.", "PPO(K)", "PPO")
+
+
+@pytest.fixture
+def shown(tmp_path):
+    """Published runs in which PPO(K) ends at ``high`` and PPO at ``low``, plus the seed."""
+
+    def make(high=2000.0, low=1000.0, share=1.0):
+        sweep = fake_runs.load(fake_runs.CURVES)
+        ends = {"PPO(K)": high, "PPO": low}
+        folder = tmp_path / f"{high}-{low}-{share}"
+        fake_runs.write(
+            sweep, folder, lambda run: ends.get(run.variant, 1.0) + run.seed, lambda run: share
+        )
+        return claims.Shown(options.read(sweep), sweep.results(folder))
+
+    return make
+
+
+def test_page__is_what_the_published_runs_show():
+    page = make_results.PAGE.read_text(encoding="utf-8")
+    sweeps = make_results.load(make_results.PUBLISHED / "runs")
+    assert make_results.render(page, make_results.make_blocks(sweeps)) == page
+
+
+def test_every_claim__names_variants_of_its_sweep():
+    sweeps = make_results.load(make_results.PUBLISHED / "runs")
+    for claim in claims.CLAIMS:
+        assert {claim.first, claim.second} <= set(sweeps[claim.sweep].options.variants)
+
+
+@pytest.mark.parametrize(
+    ("high", "says", "verdict"),
+    [
+        (2000.0, claims.HIGHER, claims.HOLDS),
+        (2000.0, claims.LOWER, claims.FAILS),
+        (500.0, claims.HIGHER, claims.FAILS),
+        (500.0, claims.LOWER, claims.HOLDS),
+        (1000.0, claims.HIGHER, claims.UNDECIDED),
+    ],
+)
+def test_verdict__follows_separated_seeds(shown, high, says, verdict):
+    claim = claims.Claim("curves", "", "PPO(K)", "PPO", says=says)
+    (decision,) = claims.decide([claim], {"curves": shown(high=high)})
+    assert decision.verdict == verdict
+
+
+def test_claim_without_finished_runs__is_not_run_yet(shown):
+    (decision,) = claims.decide([CLAIM], {"curves": shown(share=0.5)})
+    assert (decision.comparison, decision.verdict) == (None, claims.NOT_RUN)
+
+
+def test_every_claim_of_the_page__counts_in_the_adjustment(shown):
+    sweeps = {"curves": shown(high=1002.0)}
+    (alone,) = claims.decide([CLAIM], sweeps)
+    among = claims.decide([CLAIM] * 5, sweeps)
+    assert among[0].comparison.p_holm == pytest.approx(min(1.0, 5 * alone.comparison.p))
+
+
+def test_spread__is_the_distance_from_the_median_seed(shown):
+    spread = claims.measure(claims.SPREAD, shown())
+    np.testing.assert_allclose(sorted(spread["PPO", "Hopper-v4"]), [0, 1, 1, 2, 2])
+
+
+def test_rank__counts_who_ends_above(shown):
+    assert [name for name, _ in claims.rank(shown(), ["PPO", "PPO(K)"])] == ["PPO(K)", "PPO"]
+    assert dict(claims.rank(shown(), ["PPO", "PPO(K)"])) == {"PPO(K)": 1.0, "PPO": 2.0}
+    assert claims.rank(shown(share=0.5), ["PPO", "PPO(K)"]) == []
+
+
+def test_tie_of_ranks__goes_to_the_one_that_is_listed_first(shown):
+    equal = shown(high=1000.0)
+    assert claims.rank(equal, ["PPO(K)", "PPO"])[0][0] == "PPO(K)"
+    assert claims.rank(equal, ["PPO", "PPO(K)"])[0][0] == "PPO"
