@@ -224,13 +224,16 @@ def test_every_kind__is_its_own():
         assert to_table(cls())["kind"] == kind
 
 
-def test_presets__are_the_defaults_and_four_more():
+def test_presets__are_the_defaults_and_more():
     assert {kind: cls() for kind, cls in KINDS.items()}.items() <= PRESETS.items()
     more = {name: PRESETS[name] for name in PRESETS if name not in KINDS}
     assert {name: to_table(agent)["kind"] for name, agent in more.items()} == {
         "trpo_baselines": "trpo",
         "ddpg": "td3",
         "ddpg_spinning_up": "td3",
+        "ppo_cartpole": "ppo",
+        "ppo_pendulum": "ppo",
+        "ppo_acrobot": "ppo",
     }
 
 

@@ -70,6 +70,7 @@ SHIPPED = {
     "learning_onpolicy": (30, ("HalfCheetah-v4", "Walker2d-v4", "Hopper-v4"), 5, 1_000_000),
     "learning_offpolicy": (18, ("HalfCheetah-v4", "Hopper-v4"), 3, 300_000),
     "demo": (6, ("Hopper-v4",), 2, 200_000),
+    "learning_classic": (9, ("CartPole-v1", "Pendulum-v1", "Acrobot-v1"), 3, 100_000),
     "smoke": (4, ("Hopper-v4",), 2, 2_560),
 }
 
@@ -85,10 +86,12 @@ def test_shipped_sweep__has_its_runs_tasks_seeds_and_steps(name):
     configs = [config for _, config in sweep.configs()]
     assert len(configs) == len(set(folders(sweep))) == number
     assert sweep.tasks == tasks
-    first = 100 if name == "ours" else 0  # a round that chooses, on seeds of its own
+    # A round that chooses, on seeds of its own; presets on seeds that they were not chosen on.
+    first = {"ours": 100, "learning_classic": 10}.get(name, 0)
     assert sweep.seeds == tuple(range(first, first + seeds))
     assert sweep.steps == steps
-    assert {config.evaluation.gamma_prime for config in configs} <= {0.999, 0.99}
+    classic = {0.998, 0.995} if name == "learning_classic" else set()
+    assert {config.evaluation.gamma_prime for config in configs} <= {0.999, 0.99} | classic
     assert all(label in LABELS for label in sweep.paper)
 
 

@@ -47,6 +47,33 @@ PRESETS: dict[str, Agent] = {
     # The learning rate of the code that the paper's scores of DDPG come from.
     "ddpg_spinning_up": DDPG(learning_rate=1e-3),
     "sac": SAC(),
+    # Classic control, chosen on seeds 0 to 2; `learning_classic` judges them on others.
+    "ppo_cartpole": PPO(
+        num_envs=8,
+        num_steps=32,
+        minibatches=4,
+        learning_rate=1e-3,
+        normalise_obs=False,
+        scale_rewards=False,
+        value_clip=None,
+    ),
+    "ppo_pendulum": PPO(
+        gamma=0.95,
+        num_envs=4,
+        num_steps=1024,
+        learning_rate=1e-3,
+        return_discount=0.95,
+        value_clip=None,
+    ),
+    "ppo_acrobot": PPO(
+        lam=0.94,
+        num_envs=16,
+        num_steps=256,
+        epochs=4,
+        minibatches=64,
+        anneal=False,
+        value_clip=None,
+    ),
 }
 """Agents by their names on the command line and in specs."""
 
