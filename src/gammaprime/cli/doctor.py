@@ -1,4 +1,4 @@
-"""What a training run will find on this machine, and what is missing."""
+"""Report of the packages, simulators and cores that training runs find on this machine."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Count = Annotated[
 
 @dataclass(frozen=True)
 class Command:
-    """What is asked of `gammaprime train`, beside its agent."""
+    """Options of `gammaprime train` besides those of the agent."""
 
     task: str
     """For instance HalfCheetah-v4, Hopper-v5, HalfCheetahBulletEnv-v0, any Gymnasium id."""

@@ -56,7 +56,7 @@ class Screen:
         return True
 
     def draw(self, picture: RenderableType) -> None:
-        """Draw in the place of what was drawn before, in a terminal."""
+        """Redraw the live display, in a terminal."""
         if self._live is None:
             # Drawn only on request: a thread of its own would share the core.
             self._live = Live(picture, console=self.console, auto_refresh=False)

@@ -59,7 +59,7 @@ class VecEnv(Protocol):
         ...
 
     def reset(self, seed: int) -> NDArray[np.generic]:
-        """Start every row anew.  Shapes: -> obs (N, ...)."""
+        """Start a new episode in every row.  Shapes: -> obs (N, ...)."""
         ...
 
     def step(self, action: ArrayLike) -> Transition:

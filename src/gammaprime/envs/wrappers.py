@@ -1,4 +1,4 @@
-"""What may stand between an agent and its environment, under the same contract."""
+"""Wrappers of environments, under the same contract."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from gammaprime.types import Transition
 
 
 class TimeFeature:
-    """The age as a last entry of the observation, 2·age/time_limit − 1 in [−1, 1].
+    """Append the age to the observation, as 2·age/time_limit − 1 in [−1, 1].
 
-    An agent that sees its age can be told that the limit is the end of the task: what the limit
-    truncates is ``terminated`` here, and nothing stands in for a future that will not come.
-    Other truncations, such as a staggered first episode, stay truncations (Pardo et al., 2018,
+    For an agent that sees its age the time limit is the end of the task, so episodes that the
+    limit ends are ``terminated`` here, and no value is bootstrapped there.  Other truncations, such as a staggered first episode, stay truncations (Pardo et al., 2018,
     Time Limits in Reinforcement Learning).
 
     Paper: x:time-feature.

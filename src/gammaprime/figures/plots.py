@@ -31,7 +31,7 @@ NUM_POINTS = 200
 
 @dataclass(frozen=True)
 class Options:
-    """What is plotted, and how."""
+    """Metric, axes and smoothing of a plot."""
 
     metric: str = "return"
     """return, J_gamma, J_gamma_prime or length of the training episodes, or any metric of a run."""

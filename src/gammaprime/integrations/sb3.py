@@ -179,7 +179,7 @@ class Taylor(BaseCallback):
 
 
 class Rollout:
-    """What a callback sees of one rollout and the buffer does not hold."""
+    """Record of one rollout that the trainer's buffer does not hold."""
 
     def __init__(self, shape: tuple[int, int], first_ages: np.ndarray | None):
         self.seen = np.zeros(shape)

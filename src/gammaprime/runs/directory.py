@@ -192,7 +192,7 @@ def read_lines(path: Path) -> bytes:
 
 
 def write_compressed(path: Path, content: bytes) -> None:
-    """Store the lines of metrics of a run that is published, in the place of what was there."""
+    """Store the metrics of a published run, compressed; replace what was there."""
     preset = 9 | lzma.PRESET_EXTREME
     write_whole(path / COMPRESSED, lzma.compress(content, preset=preset))
     (path / METRICS).unlink(missing_ok=True)

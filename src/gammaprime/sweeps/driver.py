@@ -1,6 +1,6 @@
 """Driver of a sweep: skips runs that are done, resumes what was cut, starts the rest.
 
-It knows no terminal: a `Watcher` is told what happens.
+It prints nothing itself: it calls a `Watcher`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOK_AGAIN = 2.0
 
 
 class State(StrEnum):
-    """What has become of a job."""
+    """State of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -162,7 +162,7 @@ def pack(folder: Path) -> Files:
 
 
 def bring_home(path: Path, files: Files) -> None:
-    """Write the files of a run in the place of what was there of it.
+    """Replace the files of a run.
 
     Cut short, it leaves a run that begins again, or one that only has to be marked as done: first
     the configuration, checkpoints after the metrics that they count on, the manifest of each after

@@ -63,7 +63,7 @@ def report(
     Args:
         runs: folder of the runs.
         out: file of the page.
-        say: is told why something that cannot be read is left out.
+        say: called with a line for each thing that cannot be read and is left out.
 
     Returns:
         The file.  The page names what was left out.

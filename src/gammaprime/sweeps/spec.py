@@ -162,7 +162,7 @@ class Sweep:
             workers: runs at a time; by default as many as there are cores.
             ray: address of a Ray cluster, or "local" for a new one.
             checkpoint_seconds: at most so much work is lost when a run is killed.
-            watcher: is told of the plan, the forecast and the progress.
+            watcher: called with the plan, the forecast and the progress.
 
         Returns:
             The jobs, whose states are "done" or "failed".  Ctrl-C saves all runs and raises
@@ -186,7 +186,7 @@ class Sweep:
     ) -> list[Path]:
         """Draw what the runs in a folder have stored; return the files, pictures first.
 
-        band: "median_std" or "iqm", in the place of the spec's.
+        band: "median_std" or "iqm"; the spec's by default.
         """
         from gammaprime.figures import draw_sweep, options
 
@@ -215,7 +215,7 @@ class Computation:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What decides the numbers, and so the identity of the run; the title does not."""
+        """Settings that decide the numbers, and so name the run; the title does not."""
         return {"kind": self.kind, "settings": asdict(self.settings)}
 
     def change(
@@ -247,7 +247,7 @@ class Computation:
         Args:
             out: folder of the runs.
             force: compute again what is done; until the end, what was done before stays.
-            progress: is told how many of how many parts are done.
+            progress: called with the number of parts that are done, and of all parts.
         """
         path = self.path(out)
         if not force and directory.is_done(path, self.config):
