@@ -15,8 +15,9 @@ class TimeFeature:
     """Append the age to the observation, as 2·age/time_limit − 1 in [−1, 1].
 
     For an agent that sees its age the time limit is the end of the task, so episodes that the
-    limit ends are ``terminated`` here, and no value is bootstrapped there.  Other truncations, such as a staggered first episode, stay truncations (Pardo et al., 2018,
-    Time Limits in Reinforcement Learning).
+    limit ends are ``terminated`` here, and no value is bootstrapped there.  Other truncations,
+    such as a staggered first episode, stay truncations (Pardo et al., 2018, Time Limits in
+    Reinforcement Learning).
 
     Paper: x:time-feature.
     """
