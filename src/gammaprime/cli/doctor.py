@@ -62,13 +62,11 @@ def measure_gain(task: str, threads: int, rounds: int = 5, num_steps: int = 20) 
     teams = {count: envs.make(task, NUM_ENVS, threads=count) for count in seconds}
     for env in teams.values():
         env.reset(0)
+    space = teams[1].action
+    assert isinstance(space, envs.Box)
+    action = np.random.default_rng(0).uniform(-1.0, 1.0, (NUM_ENVS, *space.shape))
     for _ in range(rounds):
         for count, env in teams.items():
-            space = env.action
-            assert isinstance(space, envs.Box)
-            action = np.random.default_rng(0).uniform(
-                space.low, space.high, (NUM_ENVS, *space.shape)
-            )
             started = time.perf_counter()
             for _ in range(num_steps):
                 env.step(action)
