@@ -12,9 +12,9 @@ import gammaprime as gp
 STUB = Path(gp.__file__).with_suffix(".pyi")
 PROMISED = {
     *("train", "resume", "evaluate", "load_policy", "read_metrics", "Evaluation", "Callback"),
-    *("PPO", "TRPO", "PG", "TD3", "DDPG", "SAC", "make"),
+    *("PPO", "TRPO", "PG", "TD3", "DDPG", "SAC", "PRESETS", "make", "load_experiment", "report"),
     *("GAE", "TaylorQ", "TaylorGradient", "TaylorCritic", "TDDelta"),
-    *("Uniform", "TaylorWeight", "DensityRatio"),
+    *("Uniform", "TaylorWeight", "AveragedWeight", "DensityRatio"),
     *("tabular", "estimators", "integrations", "__version__"),
 }
 

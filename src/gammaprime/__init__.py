@@ -13,9 +13,9 @@ __version__ = "0.1.0.dev0"
 
 _MODULES = {
     "agents": (
-        *("PPO", "TRPO", "PG", "TD3", "DDPG", "SAC"),
+        *("PPO", "TRPO", "PG", "TD3", "DDPG", "SAC", "PRESETS"),
         *("GAE", "TaylorQ", "TaylorGradient", "TaylorCritic", "TDDelta"),
-        *("Uniform", "TaylorWeight", "DensityRatio"),
+        *("Uniform", "TaylorWeight", "AveragedWeight", "DensityRatio"),
     ),
     "envs": ("make",),
     "runs.config": ("Evaluation",),

@@ -5,9 +5,11 @@ from gammaprime.agents import DDPG as DDPG
 from gammaprime.agents import GAE as GAE
 from gammaprime.agents import PG as PG
 from gammaprime.agents import PPO as PPO
+from gammaprime.agents import PRESETS as PRESETS
 from gammaprime.agents import SAC as SAC
 from gammaprime.agents import TD3 as TD3
 from gammaprime.agents import TRPO as TRPO
+from gammaprime.agents import AveragedWeight as AveragedWeight
 from gammaprime.agents import DensityRatio as DensityRatio
 from gammaprime.agents import TaylorCritic as TaylorCritic
 from gammaprime.agents import TaylorGradient as TaylorGradient
