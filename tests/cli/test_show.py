@@ -112,8 +112,21 @@ def test_lines__tell_the_whole_and_are_not_repeated(jobs):
 
 def test_time_left__uses_the_speed_of_the_kind_where_it_is_known(jobs):
     kind = kind_of_run(jobs[0].config.to_table())
-    # 80 s of the run under way, and 3 times 100,000 steps at 1,000 steps/s, two at a time.
-    assert "about 3 min 10 s left" in shown(jobs, {kind: COST})
+    # 40,000 and 3 times 100,000 steps at 1,000 steps/s, two at a time.
+    assert "about 2 min 50 s left" in shown(jobs, {kind: COST})
+
+
+def test_time_left__follows_the_wall_clock_of_what_was_trained_so_far(jobs):
+    kind = kind_of_run(jobs[0].config.to_table())
+    cost = COST._replace(start_seconds=10.0, evaluation_seconds=2.0)
+    # Forecast for 60,000 steps: 10 s, 60 s and 6 evaluations.  They took twice as long.
+    jobs[2].spent = 2 * (10.0 + 60.0 + 6 * 2.0)
+    # Left: 40,000 steps and 4 evaluations, and three whole runs; two at a time.
+    left = 2 * ((40.0 + 4 * 2.0) + 3 * (10.0 + 100.0 + 10 * 2.0)) / 2
+    assert f"about {duration(left)} left" in shown(jobs, {kind: cost})
+    # A run that has just been started says nothing yet of the speed.
+    jobs[4].state, jobs[4].spent = State.RUNNING, 500.0
+    assert f"about {duration(left)} left" in shown(jobs, {kind: cost})
 
 
 def test_nothing_known__promises_no_time(jobs):

@@ -94,6 +94,14 @@ def test_forecast__counts_what_is_left(tmp_path, monkeypatch):
     assert told.num_bytes == 4 * (1e6 + 3e5) + 11_000
 
 
+def test_forecast__includes_starts_and_evaluations(tmp_path, monkeypatch):
+    known = {kind_of(config(0)): COST._replace(start_seconds=20.0, evaluation_seconds=3.0)}
+    monkeypatch.setattr(forecast_module, "stored_costs", lambda out: known)
+    jobs = jobs_of(map(config, range(4)), tmp_path)
+    # Each: its start, 100,000 steps at 1,000 steps/s and ten evaluations; two at a time.
+    assert forecast(jobs, tmp_path, 2, silent).seconds == 2 * (20.0 + 100.0 + 10 * 3.0)
+
+
 def test_one_long_run__takes_as_long_as_it_takes(tmp_path, monkeypatch):
     known = {kind_of(config(0)): COST}
     monkeypatch.setattr(forecast_module, "stored_costs", lambda out: known)

@@ -87,8 +87,10 @@ def test_error__is_an_exit_code_and_one_line_and_the_log_has_the_traceback(
 
 def test_probe__measures_speed_and_size_and_stops_early(job):
     table = replace(job.config, steps=10 * STEPS).to_table()
-    told = forecast.probe(table, job.path, 0.0)
+    told = forecast.probe(table, job.path, 0.0, time.monotonic())
     assert told["fps"] > 0
+    assert told["start_seconds"] > 0
+    assert told["evaluation_seconds"] > 0
     assert 5_000 < told["state_bytes"] < 100_000
     rows = [json.loads(line) for line in (job.path / "metrics.jsonl").read_text().splitlines()]
     assert 3 <= len(rows) < 80

@@ -58,11 +58,12 @@ PRESETS: dict[str, Agent] = {
         value_clip=None,
     ),
     "ppo_pendulum": PPO(
-        gamma=0.95,
+        gamma=0.9,
         num_envs=4,
-        num_steps=1024,
+        num_steps=256,
+        minibatches=16,
         learning_rate=1e-3,
-        return_discount=0.95,
+        return_discount=0.9,
         value_clip=None,
     ),
     "ppo_acrobot": PPO(

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gammaprime.runs.training import Callback, Start, Update
 from gammaprime.sweeps.driver import Driver, Job, State, Watcher
-from gammaprime.sweeps.forecast import Cost, Forecast, Kind, format_bytes, kind_of_run
+from gammaprime.sweeps.forecast import Cost, Forecast, Kind, format_bytes, seconds_left
 from gammaprime.sweeps.spec import Sweep
 
 REFRESH = 0.2
@@ -174,7 +174,7 @@ class SweepDisplay(Screen, Watcher):
         running = [job for job in driver.jobs if job.state is State.RUNNING]
         if speed := sum(job.progress.get("fps", 0.0) for job in running):
             parts.append(f"{speed:,.0f} steps/s")
-        left = self.seconds_left(driver)
+        left = seconds_left(driver.jobs, self.costs, driver.pool.size)
         if left is not None and not driver.over:
             parts.append(f"about {duration(left)} left")
         return ", ".join(parts)
@@ -195,21 +195,6 @@ class SweepDisplay(Screen, Watcher):
             config = job.config
             table.add_row(job.variant, str(config.task), str(config.seed), *cells(job))
         return Group(headline, table)
-
-    def seconds_left(self, driver: Driver) -> float | None:
-        """Return the time left, from the speed of each run, of its kind, or of any; or None."""
-        speeds = [job.progress["fps"] for job in driver.jobs if job.progress.get("fps")]
-        usual = sum(speeds) / len(speeds) if speeds else None
-        seconds = []
-        for job in driver.jobs:
-            if job.over:
-                continue
-            cost = self.costs.get(kind_of_run(job.config.to_table()))
-            speed = job.progress.get("fps") or (cost.fps if cost is not None else usual)
-            if speed is None:
-                return None
-            seconds.append(max(job.config.steps - job.progress.get("steps", 0), 0) / speed)
-        return max(sum(seconds) / driver.pool.size, max(seconds)) if seconds else 0.0
 
 
 def cells(job: Job) -> tuple[str, str, str, str]:

@@ -95,7 +95,7 @@ class RunConfig:
         if gamma_prime is None:
             gamma_prime = gamma_prime_of(self.agent)
         if gamma_prime is None:
-            limit = self._time_limit()
+            limit = self.episode_limit
             gamma_prime = 1.0 - 1.0 / limit if limit else DEFAULT_GAMMA_PRIME
         evaluation = Evaluation(
             every if given.every is None else given.every,
@@ -104,7 +104,9 @@ class RunConfig:
         )
         return replace(self, evaluation=evaluation)
 
-    def _time_limit(self) -> int | None:
+    @property
+    def episode_limit(self) -> int | None:
+        """Steps after which an episode is cut: those asked for, or else the task's own."""
         if self.time_limit is not None:
             return self.time_limit
         if isinstance(self.task, str):

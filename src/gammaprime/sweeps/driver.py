@@ -64,6 +64,12 @@ class Job:
     """True if it was asked to stop and did not save."""
     looked: float = -math.inf
     """When its lock was last read."""
+    started: float | None = None
+    """When its process was started here; None while it is not running here."""
+    spent: float = 0.0
+    """Seconds of its earlier processes here."""
+    begun: int = 0
+    """The step that it was first resumed from here."""
 
     @property
     def title(self) -> str:
@@ -74,6 +80,19 @@ class Job:
     def over(self) -> bool:
         """True if it is done or failed."""
         return self.state in (State.DONE, State.FAILED)
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock that this driver has spent on it, with starts and evaluations."""
+        return self.spent + (0.0 if self.started is None else time.monotonic() - self.started)
+
+    @property
+    def trained(self) -> int:
+        """Steps that were trained in these seconds, as far as is known."""
+        if not self.seconds:
+            return 0
+        now = self.config.total_steps if self.state is State.DONE else self.progress.get("steps", 0)
+        return max(now - self.begun, 0)
 
     @property
     def steps_left(self) -> int:
@@ -200,8 +219,10 @@ class Driver:
             elif (holder := self._look(job)) is not None:
                 job.state, job.progress = State.ELSEWHERE, holder.progress
             else:
+                if not job.seconds:
+                    job.begun = newest_checkpoint(job.path)
                 self.pool.start(job)
-                job.state = State.RUNNING
+                job.state, job.started = State.RUNNING, time.monotonic()
         except lock.BusyError:
             job.state = State.ELSEWHERE
         except OSError as error:
@@ -209,6 +230,7 @@ class Driver:
         return job.state is State.RUNNING
 
     def _settle(self, job: Job, code: int, message: str) -> None:
+        job.spent, job.started = job.seconds, None
         if code == DONE and (job.path / "done").is_file():
             job.state = State.DONE
             self.watcher.on_event(f"{job.title}: done")

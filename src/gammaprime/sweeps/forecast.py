@@ -26,6 +26,7 @@ from gammaprime.sweeps.local import start_process
 
 if TYPE_CHECKING:
     from gammaprime.runs.config import RunConfig
+    from gammaprime.runs.run import Run
     from gammaprime.sweeps.driver import Job
 
 PROBE_SECONDS = 2.0
@@ -33,6 +34,8 @@ PROBE_SECONDS = 2.0
 PROBE_TIMEOUT = 180.0
 WORTHWHILE = 100_000
 """Steps of one kind below which measuring would take longer than running."""
+START_SECONDS = 5.0
+"""Start of a run whose kind was not measured: imports, and programs from the cache."""
 KEPT_STATES = 3
 """Two checkpoints, and one that is being written."""
 MARGIN = 1.2
@@ -46,8 +49,21 @@ class Cost(NamedTuple):
     """Speed and size of one kind of run."""
 
     fps: float
+    """Steps a second, without the start; of stored runs with their evaluations."""
     row_bytes_per_step: float
     state_bytes: float
+    start_seconds: float = 0.0
+    """From the start of the process to the first update: imports and compilation."""
+    evaluation_seconds: float = 0.0
+    """One evaluation, if its episodes last to the time limit; 0 if ``fps`` includes them."""
+
+    def seconds(self, job: Job, done: int) -> float:
+        """Return what a run takes from ``done`` steps to its end, its start included."""
+        config = job.config
+        left = max(config.steps - done, 0)
+        every = config.evaluation.every
+        evaluations = -(-left // every) if every else 0
+        return self.start_seconds + left / self.fps + evaluations * self.evaluation_seconds
 
 
 class Forecast(NamedTuple):
@@ -90,7 +106,8 @@ def stored_costs(out: Path) -> dict[Kind, Cost]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        found.setdefault(kind, []).append(Cost(steps / seconds, size / steps, 0.0))
+        costs = (size / steps, 0.0, START_SECONDS)
+        found.setdefault(kind, []).append(Cost(steps / seconds, *costs))
     return {kind: Cost(*map(median, zip(*costs, strict=True))) for kind, costs in found.items()}
 
 
@@ -110,14 +127,48 @@ def forecast(jobs: Sequence[Job], out: Path, at_once: int, say: Callable[[str], 
         say(f"measuring {len(new)} kind{'s' if len(new) > 1 else ''} of run, a few seconds each")
         costs |= measure(new, min(at_once, num_cores()))
     steps = {job.path: job.steps_left for job in left}
+    begun = {job.path: job.config.steps - job.steps_left for job in left}
     unknown = tuple(kind for kind in kinds if kind not in costs)
     known = [(job, costs[kind]) for kind in kinds if kind in costs for job in kinds[kind]]
     if not known:
         return Forecast(len(left), sum(steps.values()), None, None, costs, unknown)
-    seconds = [steps[job.path] / cost.fps for job, cost in known]
-    longest = max(sum(seconds) / at_once, max(seconds))
+    seconds = [cost.seconds(job, begun[job.path]) for job, cost in known]
+    longest = share_out(seconds, at_once)
     needed = _bytes(known, at_once)
     return Forecast(len(left), sum(steps.values()), longest, needed, costs, unknown)
+
+
+def share_out(seconds: Sequence[float], at_once: int) -> float:
+    """Return the time that runs take, so many at a time: at least that of the longest."""
+    return max(sum(seconds) / at_once, max(seconds)) if seconds else 0.0
+
+
+def seconds_left(jobs: Sequence[Job], costs: Mapping[Kind, Cost], at_once: int) -> float | None:
+    """Return the time left of a sweep under way, or None if nothing is known of its speed.
+
+    What was forecast of each run is multiplied by how much longer than forecast the work done so
+    far took by the wall-clock, with all starts, compilations and evaluations in it.
+    """
+    seen = [job for job in jobs if job.trained]
+    spent, trained = sum(job.seconds for job in seen), sum(job.trained for job in seen)
+    usual = Cost(trained / spent, 0.0, 0.0) if spent else None
+    if usual is None:
+        told = [job.progress["fps"] for job in jobs if job.progress.get("fps")]
+        usual = Cost(sum(told) / len(told), 0.0, 0.0) if told else None
+    left, expected = [], 0.0
+    for job in jobs:
+        cost = costs.get(kind_of_run(job.config.to_table()), usual)
+        if cost is None:
+            return None
+        done = job.progress.get("steps", 0)
+        if job.trained:
+            expected += cost.seconds(job, job.begun) - cost.seconds(job, job.begun + job.trained)
+            expected += cost.start_seconds
+        if not job.over:
+            waiting = 0.0 if done else cost.start_seconds
+            left.append(cost.seconds(job, done) - cost.start_seconds + waiting)
+    slower = spent / expected if expected else 1.0
+    return slower * share_out(left, at_once)
 
 
 def _bytes(known: Sequence[tuple[Job, Cost]], at_once: int) -> float:
@@ -195,8 +246,11 @@ def once_under_way(table: Table) -> dict[str, Any]:
     return {**table, "settings": {**settings, "agent": {**agent, "learning_starts": start}}}
 
 
-def probe(table: Table, path: Path, seconds: float) -> dict[str, float]:
-    """Return speed and size of a run, from some seconds of learning in a folder."""
+def probe(table: Table, path: Path, seconds: float, born: float) -> dict[str, float]:
+    """Return speed and size of a run, from some seconds of learning in a folder.
+
+    born: when the process began, by `time.monotonic`.
+    """
     from gammaprime.runs.config import RunConfig
     from gammaprime.runs.training import Callback, Update, train_config
 
@@ -217,8 +271,8 @@ def probe(table: Table, path: Path, seconds: float) -> dict[str, float]:
                 self.row_bytes = max(self.row_bytes, row)
             return len(self.marks) < 3 or self.marks[-1][0] - self.marks[0][0] < seconds
 
-    watch = Stopwatch()
-    run = train_config(RunConfig.from_table(table), path, [watch], math.inf)
+    watch, config = Stopwatch(), RunConfig.from_table(table)
+    run = train_config(config, path, [watch], math.inf)
     # The first update compiles; a run that has no other is measured by it.
     (then, first), (now, last) = watch.marks[0], watch.marks[-1]
     updates = max(len(watch.marks) - 1, 1)
@@ -227,7 +281,23 @@ def probe(table: Table, path: Path, seconds: float) -> dict[str, float]:
         "fps": (last - first) / max(now - then, 1e-9),
         "row_bytes_per_step": watch.row_bytes * updates / max(last - first, 1) + events,
         "state_bytes": _size(path / CHECKPOINTS),
+        "start_seconds": max(watch.marks[0][0] - born, 0.0),
+        "evaluation_seconds": _time_evaluation(run),
     }
+
+
+def _time_evaluation(run: Run) -> float:
+    """Return the seconds of one evaluation of a run, if its episodes last to the time limit."""
+    from gammaprime.runs.training import evaluate
+
+    asked = run.config.resolve().evaluation
+    if not asked.every or not asked.episodes:
+        return 0.0
+    started = time.monotonic()
+    scores = evaluate(run, asked.episodes)
+    seconds = time.monotonic() - started
+    longest = float(scores.length.max())
+    return seconds * (run.config.episode_limit or longest) / longest
 
 
 def _size(folder: Path) -> int:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -149,6 +150,7 @@ def train_job(table: Mapping[str, Any], path: Path, checkpoint_seconds: float) -
 
 def main() -> int:
     """Do what the request on standard input says."""
+    born = time.monotonic()
     startup.use_one_thread()
     # Until training handles signals itself there is nothing to save.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
@@ -161,7 +163,7 @@ def main() -> int:
     if "probe_seconds" in request:
         from gammaprime.sweeps import forecast
 
-        costs = forecast.probe(request["config"], path, request["probe_seconds"])
+        costs = forecast.probe(request["config"], path, request["probe_seconds"], born)
         sys.stdout.write(json.dumps(costs))
         return DONE
     code, message = train_job(request["config"], path, request["checkpoint_seconds"])
