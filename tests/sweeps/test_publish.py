@@ -23,7 +23,7 @@ def stored(sweep, root, share=lambda run: 1.0):
     return sweep.results(root)
 
 
-def test_publish__keeps_what_results_hold_to_seven_digits(sweep, tmp_path):
+def test_publish__keeps_what_results_hold_to_five_digits(sweep, tmp_path):
     records = stored(sweep, tmp_path / "runs")
     publish(sweep, tmp_path / "runs", tmp_path / "published")
     copies = sweep.results(tmp_path / "published")
@@ -40,7 +40,7 @@ def test_publish__keeps_what_results_hold_to_seven_digits(sweep, tmp_path):
             (copy.evaluations, record.evaluations),
         ):
             assert len(mine) > 0
-            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=0)
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=0)
 
 
 def test_publish__leaves_out_what_no_figure_reads(sweep, tmp_path):

@@ -1,7 +1,7 @@
 """Small copies of finished runs that draw the same figure, to be committed.
 
 Of each run its config.json, its manifest.json and, of its metrics, the episodes and evaluations, to
-seven digits and compressed; no checkpoints, no policy, no wall-clock.  Figures and reports read
+five digits and compressed; no checkpoints, no policy, no wall-clock.  Figures and reports read
 these folders as they read those of runs.
 """
 
@@ -17,7 +17,7 @@ from gammaprime.runs.results import Result
 from gammaprime.sweeps.report import write_note
 from gammaprime.sweeps.spec import Sweep
 
-DIGITS = 7
+DIGITS = 5
 KEPT = ("time/total_timesteps", "episodes")
 """Keys of a line of metrics that are kept, beside those of evaluations."""
 
