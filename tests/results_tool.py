@@ -7,6 +7,7 @@ from pathlib import Path
 _FOLDER = str(Path(__file__).parents[1] / "docs/results")
 sys.path.insert(0, _FOLDER)
 try:
-    claims, make_results = map(importlib.import_module, ("claims", "make_results"))
+    names = ("make_results", "claims", "blocks")
+    make_results, claims, blocks = map(importlib.import_module, names)
 finally:
     sys.path.remove(_FOLDER)

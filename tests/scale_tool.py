@@ -7,6 +7,7 @@ from pathlib import Path
 _FOLDER = str(Path(__file__).parents[1] / "docs/scale")
 sys.path.insert(0, _FOLDER)
 try:
-    costs, make_scale, measure = map(importlib.import_module, ("costs", "make_scale", "measure"))
+    names = ("make_scale", "costs", "measure", "blocks")
+    make_scale, costs, measure, blocks = map(importlib.import_module, names)
 finally:
     sys.path.remove(_FOLDER)

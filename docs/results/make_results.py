@@ -9,15 +9,16 @@ blocks are made here from results/published/runs, and nothing else.
 
 from __future__ import annotations
 
-import argparse
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs
+
 import claims
 import numpy as np
+from blocks import main, table
 from claims import CLAIMS, Decision, Shown
 
 from gammaprime.estimators import update_weights
@@ -43,17 +44,6 @@ def load(runs: Path) -> dict[str, Shown]:
         assert isinstance(sweep, Sweep)
         found[name] = Shown(options.read(sweep), sweep.results(runs))
     return found
-
-
-def render(page: str, blocks: Mapping[str, str]) -> str:
-    """Return the page with its blocks replaced; each must be there once."""
-    for name, text in blocks.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        if page.count(begin) != 1 or page.count(end) != 1:
-            raise ValueError(f"{name}: must have one begin and one end in {PAGE.name}")
-        pattern = re.compile(f"{begin}\n.*?{end}", re.DOTALL)
-        page = pattern.sub(lambda _, new=f"{begin}\n{text}\n{end}": new, page)
-    return page
 
 
 def make_blocks(sweeps: Mapping[str, Shown]) -> dict[str, str]:
@@ -158,25 +148,5 @@ def round_block(shown: Shown) -> str:
     return f"{text}\n\nChosen for the second round: {chosen}."
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
-    arguments = parser.parse_args()
-    before = PAGE.read_text(encoding="utf-8")
-    after = render(before, make_blocks(load(PUBLISHED / "runs")))
-    if arguments.check:
-        if after != before:
-            print(f"{PAGE.name} is stale: {COMMAND}", file=sys.stderr)
-        return int(after != before)
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(PAGE, COMMAND, lambda: make_blocks(load(PUBLISHED / "runs"))))

@@ -9,12 +9,13 @@ blocks are made here from the specs of the package and from speeds.json, and not
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs
+
+from blocks import main, table
 from costs import (
     Config,
     Speeds,
@@ -39,17 +40,6 @@ SPEEDS = ROOT / "docs/scale/speeds.json"
 COMMAND = "python docs/scale/make_scale.py"
 CORES = (1, 8, 64)
 MISSING = "not measured"
-
-
-def render(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with its blocks replaced; each must be there once."""
-    for name, text in blocks.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        if page.count(begin) != 1 or page.count(end) != 1:
-            raise ValueError(f"{name}: must have one begin and one end in {PAGE.name}")
-        pattern = re.compile(f"{begin}\n.*?{end}", re.DOTALL)
-        page = pattern.sub(lambda _, new=f"{begin}\n{text}\n{end}": new, page)
-    return page
 
 
 def make_blocks(sweeps: Sweeps, speeds: Speeds) -> dict[str, str]:
@@ -190,26 +180,5 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """In Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def main() -> int:
-    """Write the blocks, or compare them with what would be written."""
-    parser = argparse.ArgumentParser(description="What every sweep costs, from measured speeds.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is stale")
-    check = parser.parse_args().check
-    page = PAGE.read_text(encoding="utf-8")
-    fresh = render(page, make_blocks(load_sweeps(), load_speeds(SPEEDS)))
-    if not check:
-        PAGE.write_text(fresh, encoding="utf-8")
-    elif page != fresh:
-        print(f"{PAGE.relative_to(ROOT)} is stale: run `{COMMAND}`", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(PAGE, COMMAND, lambda: make_blocks(load_sweeps(), load_speeds(SPEEDS))))

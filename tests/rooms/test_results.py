@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gammaprime.figures import options
-from results_tool import claims, make_results
+from results_tool import blocks, claims, make_results
 from tests.figures import fake_runs
 
 CLAIM = claims.Claim("curves", "The second is better.", "PPO(K)", "PPO")
@@ -29,7 +29,7 @@ def shown(tmp_path):
 def test_page__is_what_the_published_runs_show():
     page = make_results.PAGE.read_text(encoding="utf-8")
     sweeps = make_results.load(make_results.PUBLISHED / "runs")
-    assert make_results.render(page, make_results.make_blocks(sweeps)) == page
+    assert blocks.render(page, make_results.make_blocks(sweeps)) == page
 
 
 def test_every_claim__names_variants_of_its_sweep():

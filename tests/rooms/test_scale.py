@@ -11,7 +11,7 @@ pytest.importorskip("mujoco")
 pytest.importorskip("pybullet_envs_gymnasium")
 
 from gammaprime.runs.config import Evaluation
-from scale_tool import costs, make_scale, measure
+from scale_tool import blocks, costs, make_scale, measure
 
 SWEEPS = costs.load_sweeps()
 NOTHING = costs.Speeds({}, {}, {}, {}, {}, {})
@@ -179,7 +179,7 @@ def test_measuring__refuses_to_add_to_the_speeds_of_another_machine(tmp_path):
 
 def test_page__is_up_to_date():
     page = make_scale.PAGE.read_text(encoding="utf-8")
-    fresh = make_scale.render(
+    fresh = blocks.render(
         page, make_scale.make_blocks(SWEEPS, costs.load_speeds(make_scale.SPEEDS))
     )
     assert page == fresh, f"docs/scale.md is stale: run `{make_scale.COMMAND}`"
@@ -193,4 +193,4 @@ def test_page__has_measured_numbers_in_its_blocks_alone():
 
 def test_render__refuses_a_page_without_the_block():
     with pytest.raises(ValueError, match="must have one begin and one end"):
-        make_scale.render("<!-- begin a -->\n<!-- end b -->", {"a": "text"})
+        blocks.render("<!-- begin a -->\n<!-- end b -->", {"a": "text"})
