@@ -1,25 +1,23 @@
 """The command line: parses, calls, prints.
 
 The modules of this room that a command does not need are not imported, so that help needs the
-standard library alone.
+standard library alone.  This one imports nothing that takes time: Ctrl-C is handled from `main` on.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import traceback
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from gammaprime import __version__
-from gammaprime.cli import sweep, train
-from gammaprime.sweeps import FIGURES, PAGE, RUNS
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Any
 
-PUBLISHED = Path("results/published")
 DEBUG = "GAMMAPRIME_DEBUG"
+BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,19 +25,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: done.  1: an unexpected error, such as one that your environment raises.  2: refused.  3: a
     run broke down (NaN or infinity), or runs of a sweep failed.  130, 143: stopped by Ctrl-C or
-    SIGTERM.
+    SIGTERM.  141: nobody reads what is printed.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     # Manifests name this command, not the program that calls this function.
     before, sys.argv = sys.argv, ["gammaprime", *(word for word in words if word != "--debug")]
     try:
-        return _run(sys.argv[1:])
-    except Exception as error:
-        if "--debug" in words or os.environ.get(DEBUG, "0") not in ("", "0"):
-            traceback.print_exc()
-        known, message = _describe(error)
-        print(f"gammaprime: {message}", file=sys.stderr)
-        return 2 if known else 1
+        from gammaprime.cli import terminal
+
+        with terminal.any_encoding():
+            return _answer(sys.argv[1:], "--debug" in words)
     except KeyboardInterrupt:
         print("\ngammaprime: interrupted; the same command starts it again", file=sys.stderr)
         return 130
@@ -47,7 +42,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.argv = before
 
 
+def _answer(words: list[str], debug: bool) -> int:
+    """Run one command; an error becomes one line and an exit code."""
+    from gammaprime.cli import terminal
+
+    try:
+        if words[:1] in (["train"], ["resume"], ["run"]):
+            # A run goes on when the terminal that shows it is closed.
+            with terminal.outlived():
+                return _run(words)
+        code = _run(words)
+        terminal.flush()
+        return code
+    except BrokenPipeError:  # of `gammaprime list | head -1`
+        terminal.discard(sys.stdout)
+        return BROKEN_PIPE
+    except Exception as error:
+        if debug or os.environ.get(DEBUG, "0") not in ("", "0"):
+            import traceback
+
+            traceback.print_exc()
+        known, message = _describe(error)
+        with terminal.outlived():
+            print(f"gammaprime: {message}", file=sys.stderr)
+        return 2 if known else 1
+
+
 def _run(words: list[str]) -> int:
+    from gammaprime.cli import train
+
     if words[:1] == ["train"]:
         # tyro reads these: the options are those of the agent.
         return train.train(words[1:])
@@ -66,6 +89,11 @@ def _describe(error: Exception) -> tuple[bool, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    from gammaprime import __version__
+    from gammaprime.cli import train
+
     parser = argparse.ArgumentParser(
         prog="gammaprime", description="Train with one discount, be judged by another."
     )
@@ -80,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_training(commands: Any) -> None:
+    import argparse
+    from pathlib import Path
+
+    from gammaprime.cli import train
+
     commands.add_parser(
         "train", help="train an agent: gammaprime train ppo|trpo|pg|td3|ddpg|sac --task Hopper-v4"
     )
@@ -118,6 +151,12 @@ def _add_training(commands: Any) -> None:
 
 
 def _add_experiments(commands: Any) -> None:
+    import argparse
+    from pathlib import Path
+
+    from gammaprime.cli import sweep
+    from gammaprime.sweeps import FIGURES, PAGE, PUBLISHED, RUNS
+
     listing = commands.add_parser("list", help="list the experiments that ship with the package")
     listing.set_defaults(command=sweep.show_list)
     spec = argparse.ArgumentParser(add_help=False)
@@ -185,6 +224,8 @@ def _add_plot(commands: Any) -> None:
 
 
 def _add_out(parser: argparse.ArgumentParser, default: Path) -> None:
+    from pathlib import Path
+
     kind = "FILE" if default.suffix else "DIR"
     parser.add_argument(
         "--out", type=Path, default=default, metavar=kind, help=f"default: {default}"

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import tyro
 
 from gammaprime.agents import PRESETS, Agent, OffPolicy
+from gammaprime.cli.terminal import wide_enough
 from gammaprime.runs.config import Evaluation
 from gammaprime.types import unknown
 
@@ -89,7 +90,7 @@ def parse(words: Sequence[str]) -> tuple[Agent, Command]:
         frozen=True,
     )
     example = SLOTS[isinstance(agent, OffPolicy)]
-    with _without_citations(type(agent)):
+    with _without_citations(type(agent)), wide_enough():
         whole.__doc__ = f"{type(agent).__doc__}\n\nSlots may stand anywhere: {example}"
         parsed = tyro.cli(
             whole,

@@ -104,11 +104,17 @@ def _one_line(message: Warning | str, *where: Any) -> str:
     return f"gammaprime: {message}\n"
 
 
-def evaluate(arguments: argparse.Namespace) -> None:
+def evaluate(arguments: argparse.Namespace) -> int:
     """Evaluate a run's newest policy, and print three returns side by side."""
+    from gammaprime.loops.rollout import BreakdownError
     from gammaprime.runs import training
 
-    print(training.evaluate(arguments.run, arguments.episodes, arguments.seed))
+    try:
+        print(training.evaluate(arguments.run, arguments.episodes, arguments.seed))
+    except BreakdownError as error:
+        print(f"gammaprime: {error}", file=sys.stderr)
+        return 3
+    return 0
 
 
 def enjoy(arguments: argparse.Namespace) -> None:

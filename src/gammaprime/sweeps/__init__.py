@@ -13,3 +13,5 @@ FIGURES = Path("results/figures")
 """Folder of figures, by default."""
 PAGE = Path("results/report.html")
 """File of the report, by default."""
+PUBLISHED = Path("results/published")
+"""Folder of figures and small copies of runs that are kept, by default."""
