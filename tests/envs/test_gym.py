@@ -1,11 +1,14 @@
 """Any Gymnasium environment under the contract, checked on scripted and on real ones."""
 
+import re
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from gammaprime import envs
+from gammaprime.envs import gym
 from gammaprime.envs.gym import GymEnv, action_space, observation_space
 
 
@@ -228,3 +231,94 @@ def test_integer_observations__become_floats():
     assert observation_space(spaces.Box(0, 9, (4,), np.int64)).dtype == np.float32
     env = envs.make(lambda: Scripted(dtype=np.int64))
     assert env.reset(0).dtype == np.float32
+
+
+class Lying(Scripted):
+    """Answers as its author wrote, whatever its spaces say."""
+
+    def __init__(self, first=None, answer=None, **changes):
+        super().__init__()
+        self.first, self.answer = first, answer
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        self.changes = {names.index(name): value for name, value in changes.items()}
+
+    def reset(self, *, seed=None, options=None):
+        usual = super().reset(seed=seed)
+        return usual if self.first is None else self.first
+
+    def step(self, action):
+        if self.answer is not None:
+            return self.answer
+        usual = enumerate(super().step(action))
+        return tuple(self.changes.get(place, value) for place, value in usual)
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (np.array([1.0, 2.0]), "returns a ndarray: must return 2, (observation, info)"),
+        ((np.zeros(2), {}, 0), "returns 3 values: must return 2, (observation, info)"),
+        ((np.zeros(1), {}), "returns an observation of shape (1,): must be (2,)"),
+        ((np.zeros((1, 2)), {}), "returns an observation of shape (1, 2): must be (2,)"),
+        ((0.5, {}), "returns an observation of shape (): must be (2,)"),
+        ((["1", "2"], {}), "returns an observation of <U1: must be real numbers"),
+        ((np.zeros(2, complex), {}), "returns an observation of complex128: must be real"),
+        (([[1.0], [1.0, 2.0]], {}), "returns an observation that is no array"),
+    ],
+)
+def test_reset_that_does_not_keep_the_contract__is_named(first, message):
+    env = GymEnv([Scripted, lambda: Lying(first)])
+    with pytest.raises(ValueError, match=re.escape("reset() of environment 1 " + message)):
+        env.reset(0)
+
+
+@pytest.mark.parametrize(
+    ("lies", "message"),
+    [
+        (
+            {"answer": (np.zeros(2), 0.0, False, {})},
+            "returns 4 values: must return 5, (observation",
+        ),
+        ({"answer": None, "observation": np.zeros(3)}, "returns an observation of shape (3,)"),
+        ({"reward": "1.5"}, "returns reward='1.5': must be a number"),
+        ({"reward": None}, "returns reward=None: must be a number"),
+        ({"reward": np.ones(1)}, "returns reward=array([1.]): must be a number"),
+        ({"terminated": "False"}, "returns terminated='False': must be True or False"),
+        ({"terminated": 0}, "returns terminated=0: must be True or False"),
+        ({"truncated": None}, "returns truncated=None: must be True or False"),
+        ({"truncated": np.zeros(1, bool)}, "returns truncated=array([False]): must be True or"),
+    ],
+)
+def test_step_that_does_not_keep_the_contract__is_named(lies, message):
+    env = GymEnv([Scripted, lambda: Lying(**lies)])
+    env.reset(0)
+    with pytest.raises(ValueError, match=re.escape("step() of environment 1 " + message)):
+        env.step([0, 0])
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"reward": 1, "terminated": np.bool_(False)},
+        {"reward": np.float32(0.5), "truncated": np.array(True)},
+        {"observation": [1, 2]},
+    ],
+)
+def test_answers_in_other_types_of_the_same_meaning__are_taken(kept):
+    env = GymEnv([lambda: Lying(**kept)])
+    env.reset(0)
+    seen = env.step([0])
+    assert seen.reward[0] == kept.get("reward", 1 / 8)
+    assert seen.truncated[0] == kept.get("truncated", False)
+
+
+def test_answers__are_checked_once_for_each_environment(monkeypatch):
+    checked = []
+    monkeypatch.setattr(gym, "check_answer", lambda call, *rest: checked.append(call))
+    env = GymEnv([lambda: Scripted({2: (True, False)})] * 2)
+    env.reset(0)
+    for _ in range(5):
+        env.step([0, 0])
+    env.reset(1)
+    wanted = [f"{call}() of environment {row}" for call in ("reset", "step") for row in (0, 1)]
+    assert checked == wanted

@@ -178,6 +178,35 @@ def _check_choices(action: NDArray[Any], n: int, num_envs: int) -> NDArray[np.in
     return action.astype(np.int64)
 
 
+def check_answer(call: str, answer: Any, names: tuple[str, ...]) -> None:
+    """Refuse what is not the tuple that Gymnasium asks an environment for."""
+    if isinstance(answer, tuple) and len(answer) == len(names):
+        return
+    found = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+    raise ValueError(f"{call} returns {found}: must return {len(names)}, ({', '.join(names)})")
+
+
+def check_observation(call: str, obs: Any, space: Box) -> None:
+    """Refuse an observation that is not an array of numbers in the shape of its space."""
+    try:
+        array = np.asarray(obs)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{call} returns an observation that is no array: {error}") from None
+    if array.shape != space.shape:
+        raise ValueError(
+            f"{call} returns an observation of shape {array.shape}: must be {space.shape}, "
+            "that of its observation_space"
+        )
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{call} returns an observation of {array.dtype}: must be real numbers")
+
+
+def check_scalar(call: str, name: str, value: Any, rule: str, kinds: str) -> None:
+    """Refuse a value that is not a scalar of these kinds of NumPy's dtypes."""
+    if np.shape(value) != () or np.asarray(value).dtype.kind not in kinds:
+        raise ValueError(f"{call} returns {name}={value!r}: must be {rule}")
+
+
 class NotFiniteError(ValueError):
     """NaN or infinity in an action, an observation or a reward."""
 

@@ -23,7 +23,10 @@ from gammaprime.envs.contract import (
     Discrete,
     Snapshot,
     check_actions,
+    check_answer,
     check_finite,
+    check_observation,
+    check_scalar,
     check_started,
     read,
 )
@@ -54,6 +57,9 @@ class GymEnv:
         self._envs = [_made_by(constructor) for constructor in constructors]
         limit = _registered_limit(self._envs[0]) if time_limit is None else time_limit
         self._ages = Ages(self.num_envs, limit, stagger)
+        # What an environment returns is checked once; an author's mistake is there from the start.
+        self._was_reset: set[int] = set()
+        self._stepped: set[int] = set()
         self.time_limit = limit
         self.seeds: list[int] = []
         self.observation = observation_space(self._envs[0].observation_space)
@@ -114,11 +120,31 @@ class GymEnv:
         return np.empty((self.num_envs, *self.observation.shape), self.observation.dtype)
 
     def _step_row(self, row: int, action: Any) -> tuple[Any, float, bool, bool]:
-        obs, reward, terminated, truncated, _ = self._envs[row].step(action)
+        answer = self._envs[row].step(action)
+        if row not in self._stepped:
+            self._check_step(row, answer)
+        obs, reward, terminated, truncated, _ = answer
         return obs, float(reward), bool(terminated), bool(truncated)
 
+    def _check_step(self, row: int, answer: Any) -> None:
+        call = f"step() of environment {row}"
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        check_answer(call, answer, names)
+        obs, reward, terminated, truncated, _ = answer
+        check_observation(call, obs, self.observation)
+        check_scalar(call, "reward", reward, "a number", "biuf")
+        check_scalar(call, "terminated", terminated, "True or False", "b")
+        check_scalar(call, "truncated", truncated, "True or False", "b")
+        self._stepped.add(row)
+
     def _reset_row(self, row: int, seed: int | None = None) -> Any:
-        return self._envs[row].reset(seed=seed)[0]
+        answer = self._envs[row].reset(seed=seed)
+        if row not in self._was_reset:
+            call = f"reset() of environment {row}"
+            check_answer(call, answer, ("observation", "info"))
+            check_observation(call, answer[0], self.observation)
+            self._was_reset.add(row)
+        return answer[0]
 
     def _restart_rows(self, ended: NDArray[np.bool_]) -> None:
         self._obs = self._obs.copy()
