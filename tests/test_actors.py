@@ -1,5 +1,7 @@
 """Actors of off-policy agents, and policies as they are stored: NumPy alone."""
 
+import contextlib
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from gammaprime.agents import SAC, TD3
 from gammaprime.agents.sac import draw_action
 from gammaprime.agents.td3 import choose_action
 from gammaprime.networks import (
+    SEAL,
     Actor,
     Bounds,
     Layer,
@@ -149,3 +152,45 @@ def test_noisy_actor__without_noise_of_its_own_never_explores(actors, rng):
     still = NoisyActor(actors["td3"].network, BOUNDS, 0.0)
     obs = rng.normal(size=(5, 3))
     np.testing.assert_array_equal(still.sample(obs, rng), still(obs))
+
+
+def flipped(packed, rng):
+    """The file with one bit flipped, here and there, and everywhere at its end."""
+    end = range(len(packed) - 100, len(packed))
+    for place in (*rng.integers(len(packed), size=200), *end):
+        content = bytearray(packed)
+        content[place] ^= 1 << int(rng.integers(8))
+        yield bytes(content)
+
+
+def test_policy_with_any_bit_flipped__is_the_same_or_refused_in_a_line(actors, tmp_path, rng):
+    policy = Policy(actors["td3"], LOW, HIGH)
+    packed, wanted = policy.to_bytes(), policy.to_arrays()
+    file = tmp_path / "policy.npz"
+    same = 0
+    for content in flipped(packed, rng):
+        file.write_bytes(content)
+        with contextlib.suppress(ValueError):
+            found = Policy.load(file).to_arrays()
+            same += 1
+            assert found.keys() == wanted.keys()
+            for name, array in wanted.items():
+                np.testing.assert_array_equal(found[name], array)
+    # Only the mark of the hash, and the length of the comment, can be damaged without harm.
+    assert same <= len(SEAL) + 2
+
+
+@pytest.mark.filterwarnings("ignore")  # NumPy's own, about what it makes of damaged headers
+def test_policy_of_a_version_without_a_hash__loads_and_never_ends_in_a_traceback(
+    actors, tmp_path, rng
+):
+    policy = Policy(actors["td3"], LOW, HIGH)
+    file = tmp_path / "policy.npz"
+    np.savez(file, **policy.to_arrays())
+    packed = file.read_bytes()
+    obs = rng.normal(size=(5, 3))
+    np.testing.assert_array_equal(Policy.load(file)(obs), policy(obs))
+    for content in flipped(packed, rng):
+        file.write_bytes(content)
+        with contextlib.suppress(ValueError):
+            Policy.load(file)

@@ -8,10 +8,10 @@ policy's mean or logits; values and likelihoods of a whole rollout are computed 
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import math
 import operator
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -511,6 +511,16 @@ ACTOR_KINDS: dict[str, type[NoisyActor] | type[SquashedActor]] = {
 }
 
 
+SEAL = b"sha256="
+
+
+def _check_seal(packed: bytes) -> None:
+    """Refuse a file whose hash is not the one at its end; files of earlier versions have none."""
+    body, seal, digest = packed.rpartition(SEAL)
+    if seal and hashlib.sha256(body[:-2]).hexdigest().encode() != digest:
+        raise ValueError("its hash is not the one at its end")
+
+
 @dataclass(frozen=True, eq=False)
 class Policy:
     """Trained policy: observations in, actions out, clipped to their bounds."""
@@ -529,12 +539,13 @@ class Policy:
         path = path / "policy.npz" if path.is_dir() else path
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no policy here (a run writes it with a checkpoint)")
-        content = io.BytesIO(path.read_bytes())
+        packed = path.read_bytes()
         try:
-            with np.load(content, allow_pickle=False) as arrays:
+            _check_seal(packed)
+            with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
                 return cls.from_arrays(dict(arrays))
-        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path}: not a policy, or damaged: {error}") from None
+        except Exception as error:  # damaged bytes meet errors of every kind in zipfile and NumPy
+            raise ValueError(f"{path}: not a policy, or damaged: {error!r}") from None
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Policy:
@@ -558,6 +569,14 @@ class Policy:
             arrays["start"] = np.array(self.start)
         bounds = {"low": self.low, "high": self.high}
         return arrays | {name: np.asarray(x) for name, x in bounds.items() if x is not None}
+
+    def to_bytes(self) -> bytes:
+        """Content of ``policy.npz``: a zip file of the arrays, whose comment is its hash."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **self.to_arrays())
+        body = buffer.getvalue()[:-2]  # a zip file ends with the length of its comment
+        seal = SEAL + hashlib.sha256(body).hexdigest().encode()
+        return body + len(seal).to_bytes(2, "little") + seal
 
     def __call__(self, obs: Array, rng: np.random.Generator | None = None) -> Array:
         """Most likely action, or one drawn with ``rng``, for one observation or a batch.

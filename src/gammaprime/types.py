@@ -164,9 +164,13 @@ def check_real(name: str, value: Any) -> float:
 
 def check_whole(name: str, value: int) -> int:
     """The number as an int, if it is whole and at least 0."""
-    if type(value) is not int or value < 0:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(value, bool):
         raise ValueError(f"{name}={value!r}: must be an integer >= 0")
-    return value
+    return number
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> str:

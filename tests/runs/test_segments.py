@@ -17,7 +17,8 @@ pytest.importorskip("safetensors")
 from gammaprime.loops.replay import Replay
 from gammaprime.runs import checkpoint, segments
 from gammaprime.runs.checkpoint import Checkpoint
-from gammaprime.runs.segments import DamagedError
+from gammaprime.runs.directory import DamagedError
+from gammaprime.runs.segments import Parity
 from gammaprime.types import Trajectory
 from runs.failing_disk import SYNCED, Killed, failing_writes
 
@@ -39,11 +40,20 @@ def add(replay, length):
     replay.add(Trajectory(wide, wide + 1, -wide, n, flag, ~flag, n.astype(int)))
 
 
+def extend(folder, held, replay):
+    """The segments that hold all, and the parity of them."""
+    parity = Parity()
+    for segment in held:
+        parity.toggle(segment.file(folder).read_bytes())
+    return segments.extend(folder, held, parity, replay)
+
+
 def save(folder, held, replay):
     """A checkpoint as a run takes it; what it then holds."""
-    held = segments.extend(folder, held, replay)
+    held, parity = extend(folder, held, replay)
     arrays = {"replay/count": np.array(replay.count)}
-    checkpoint.save(folder, Checkpoint(replay.count, replay.count, arrays, held))
+    stored = (held, parity.write(folder))
+    checkpoint.save(folder, Checkpoint(replay.count, replay.count, arrays, *stored))
     return held
 
 
@@ -63,7 +73,7 @@ def assert_same(replay, other):
 
 
 def files(folder):
-    return sorted(file.name for file in (folder / "replay").iterdir())
+    return sorted(file.name for file in (folder / "replay").glob("*.safetensors"))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -137,8 +147,8 @@ def test_neighbours__are_put_together_without_what_was_overwritten(tmp_path):
 def test_nothing_new__writes_nothing(tmp_path):
     replay = Replay(100, 1, 1)
     add(replay, 10)
-    held = segments.extend(tmp_path, (), replay)
-    assert segments.extend(tmp_path, held, replay) == held
+    held, _ = extend(tmp_path, (), replay)
+    assert extend(tmp_path, held, replay)[0] == held
 
 
 def test_segments_of_overwritten_transitions__go_when_no_checkpoint_needs_them(tmp_path):
@@ -165,33 +175,90 @@ def flip(file):
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
-def test_damaged_or_missing_segment__falls_back_loudly(tmp_path, harm):
+@pytest.fixture
+def two_checkpoints(tmp_path):
+    """A replay of which both checkpoints share all segments but the last, and these segments."""
     replay = Replay(1000, 1, 1)
-    add(replay, MAX)
+    add(replay, 3 * MAX + 5)
     first = save(tmp_path, (), replay)
     add(replay, MAX)
-    second = save(tmp_path, first, replay)
-    harm(second[-1].file(tmp_path))
-    with pytest.warns(UserWarning, match=rf"replay/.*going back to step {MAX}"):
+    return replay, first, save(tmp_path, first, replay)
+
+
+@pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
+def test_any_one_segment__is_rebuilt_bit_for_bit_and_told(tmp_path, two_checkpoints, harm):
+    replay, first, second = two_checkpoints
+    assert first == second[:4]
+    for segment in second:
+        file = segment.file(tmp_path)
+        whole = file.read_bytes()
+        harm(file)
+        with pytest.warns(UserWarning, match=rf"{file.name}.*rebuilt from the others"):
+            assert_same(replay, load(tmp_path, 1000))
+        assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
+def test_damaged_parity__costs_nothing(tmp_path, two_checkpoints, harm):
+    for file in (tmp_path / "replay").glob("parity-*"):
+        harm(file)
+    assert_same(two_checkpoints[0], load(tmp_path, 1000))
+
+
+def test_two_damaged_segments__fall_back_to_a_checkpoint_that_needs_one(tmp_path, two_checkpoints):
+    _, first, second = two_checkpoints
+    flip(first[0].file(tmp_path))
+    flip(second[-1].file(tmp_path))
+    with (
+        pytest.warns(UserWarning, match="rebuilt from the others"),
+        pytest.warns(UserWarning, match=f"going back to step {3 * MAX + 5}"),
+    ):
         loaded = load(tmp_path, 1000)
-    assert loaded.count == MAX
+    assert loaded.count == 3 * MAX + 5
     # Going on from there writes the same segment again, and so mends it.
     add(loaded, MAX)
     assert save(tmp_path, first, loaded) == second
-    assert_same(replay, load(tmp_path, 1000))
+    assert_same(two_checkpoints[0], load(tmp_path, 1000))
 
 
-@pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
-def test_segment_that_both_checkpoints_need__is_named_when_nothing_is_left(tmp_path, harm):
-    replay = Replay(1000, 1, 1)
-    add(replay, MAX)
-    first = save(tmp_path, (), replay)
-    add(replay, MAX)
-    save(tmp_path, first, replay)
-    harm(first[0].file(tmp_path))
+def test_two_damaged_segments_that_both_checkpoints_need__are_named(tmp_path, two_checkpoints):
+    for segment in two_checkpoints[1][:2]:
+        flip(segment.file(tmp_path))
     with pytest.raises(DamagedError, match=r"no checkpoint is whole.*000000000000-000000000064"):
         checkpoint.load(tmp_path)
+
+
+def test_checkpoint_of_a_version_without_parity__is_loaded_and_not_rebuilt(tmp_path):
+    replay = Replay(1000, 1, 1)
+    add(replay, 2 * MAX)
+    held, _ = extend(tmp_path, (), replay)
+    arrays = {"replay/count": np.array(replay.count)}
+    checkpoint.save(tmp_path, Checkpoint(replay.count, 0, arrays, held))
+    assert_same(replay, load(tmp_path, 1000))
+    flip(held[0].file(tmp_path))
+    with pytest.raises(DamagedError, match="its hash is not"):
+        checkpoint.load(tmp_path)
+
+
+def test_segment_that_is_damaged_when_it_leaves__lets_the_replay_be_written_anew(tmp_path):
+    replay = Replay(2 * MAX, 1, 1)
+    add(replay, 2 * MAX)
+    held, parity = segments.extend(tmp_path, (), Parity(), replay)
+    flip(held[0].file(tmp_path))
+    add(replay, MAX)
+    with pytest.warns(UserWarning, match="the replay buffer is written anew"):
+        held, parity = segments.extend(tmp_path, held, parity, replay)
+    arrays = {"replay/count": np.array(replay.count)}
+    checkpoint.save(tmp_path, Checkpoint(replay.count, 0, arrays, held, parity.write(tmp_path)))
+    flip(held[0].file(tmp_path))
+    with pytest.warns(UserWarning, match="rebuilt"):
+        assert_same(replay, load(tmp_path, 2 * MAX))
+
+
+@pytest.mark.parametrize("row", [3, [3], [3, "../../etc"], ["3", "0" * 64], {"a": 1}])
+def test_parity_that_makes_no_sense__is_refused(row):
+    with pytest.raises(ValueError, match="makes no sense"):
+        segments.parity_from_list(row)
 
 
 @pytest.mark.parametrize("lets_through", range(12))
@@ -215,7 +282,7 @@ def test_death_at_each_step_of_saving__leaves_a_whole_replay(tmp_path, lets_thro
 def test_gap_between_segments__is_damage(tmp_path):
     replay = Replay(1000, 1, 1)
     add(replay, 3 * MAX)
-    held = segments.extend(tmp_path, (), replay)
+    held, _ = extend(tmp_path, (), replay)
     with pytest.raises(DamagedError, match="no segment holds transitions from 64 on"):
         segments.check(tmp_path, (held[0], held[2]))
 
@@ -223,7 +290,7 @@ def test_gap_between_segments__is_damage(tmp_path):
 def test_segments_that_do_not_reach_the_count__are_refused(tmp_path):
     replay = Replay(1000, 1, 1)
     add(replay, 3 * MAX)
-    held = segments.extend(tmp_path, (), replay)
+    held, _ = extend(tmp_path, (), replay)
     other = Replay(1000, 1, 1)
     other.count = 3 * MAX
     for wrong in (held[:2], held[1:], ()):

@@ -22,7 +22,8 @@ from gammaprime.runs.config import Evaluation
 from gammaprime.runs.directory import from_json
 from gammaprime.runs.interrupts import Interrupted
 from gammaprime.runs.lock import LostError
-from gammaprime.runs.training import Callback, train
+from gammaprime.runs.run import Run
+from gammaprime.runs.training import Callback, evaluate, resume, train
 from runs.failing_disk import Killed, failing_writes
 from runs.training_runs import AGENT, EVERY_UPDATE, JUDGED, STEPS, TASK, StopAt, fingerprint, run
 
@@ -281,12 +282,110 @@ def test_choices__are_the_task_s_own_numbers(tmp_path):
         assert set(policy(np.zeros((64, 1)), np.random.default_rng(0))) == {5, 6}
 
 
-def test_finished_run_without_metrics__is_damaged(tmp_path):
+def change_digit(file, before, after):
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after, 1))
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"5\n"])
+def test_finished_run_whose_metrics_changed__is_damaged(tmp_path, content):
     out = tmp_path / "run"
     run(out, steps=64)
-    (out / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl: is empty, though this run is done"):
-        run(out, steps=64)
+    (out / "metrics.jsonl").write_bytes(content)
+    for use in (lambda: run(out, steps=64), lambda: resume(out), lambda: Run.load(out)):
+        with pytest.raises(
+            ValueError, match=r"metrics\.jsonl: damaged, its hash is not the one in"
+        ):
+            use()
+
+
+def test_finished_run_whose_configuration_changed__is_damaged(tmp_path):
+    out = tmp_path / "run"
+    run(out, steps=64)
+    change_digit(out / "config.json", '"seed": 3', '"seed": 4')
+    for use in (resume, Run.load, evaluate):
+        with pytest.raises(ValueError, match=r"config\.json: damaged, its hash is not the one in"):
+            use(out)
+
+
+def test_run_of_a_version_without_the_hash_of_its_configuration__is_read(tmp_path):
+    out = tmp_path / "run"
+    run(out, steps=64)
+    done = from_json(out / "done")
+    del done["config_sha256"]
+    (out / "done").write_text(json.dumps(done))
+    assert Run.load(out).done
+    assert resume(out).done
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"seed": 3', '"seed": 4'), ('"gamma": 0.99', '"gamma": 0.98'), ("0.0003", "0.0004")],
+)
+def test_configuration_that_was_changed_since_the_checkpoint__is_refused(tmp_path, before, after):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    change_digit(out / "config.json", before, after)
+    metrics = (out / "metrics.jsonl").read_bytes()
+    with pytest.raises(
+        ValueError, match=r"config\.json: was changed since the checkpoint at step 64"
+    ):
+        resume(out, **EVERY_UPDATE)
+    assert (out / "metrics.jsonl").read_bytes() == metrics
+    change_digit(out / "config.json", after, before)
+    assert resume(out, **EVERY_UPDATE).done
+
+
+def test_metrics_that_were_changed_after_the_older_checkpoint__go_back_to_it(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    content = (out / "metrics.jsonl").read_bytes()
+    second = content.index(b"\n") + 1
+    digit = second + content[second:].index(b"train/loss") + 15
+    changed = bytes([content[digit] ^ 1])
+    (out / "metrics.jsonl").write_bytes(content[:digit] + changed + content[digit + 1 :])
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl: its first .*going back to step 32"):
+        run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_metrics_that_were_cut_between_the_checkpoints__go_back_to_the_older(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    with (out / "metrics.jsonl").open("r+b") as file:
+        file.truncate((out / "metrics.jsonl").stat().st_size - 9)
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl: must hold .*going back to step 32"):
+        run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_metrics_that_were_changed_before_both_checkpoints__are_refused(tmp_path):
+    out = tmp_path / "run"
+    run(out, [StopAt(64)])
+    change_digit(out / "metrics.jsonl", '"time/total_timesteps": 32', '"time/total_timesteps": 33')
+    changed = (out / "metrics.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=r"no checkpoint is whole: .*metrics\.jsonl: its first"):
+        run(out)
+    assert (out / "metrics.jsonl").read_bytes() == changed
+
+
+def test_checkpoint_of_a_version_without_these_hashes__is_resumed(
+    undisturbed, tmp_path, monkeypatch
+):
+    known = ("step", "metrics_bytes")
+    facts = checkpoint.Checkpoint.facts.fget
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            checkpoint.Checkpoint,
+            "facts",
+            property(lambda self: {name: facts(self)[name] for name in known}),
+        )
+        run(out, [StopAt(64)])
+    assert "config_sha256" not in from_json(out / "checkpoints/000000000064.json")
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
 
 
 class Poisoned(mujoco.MujocoEnv):

@@ -201,6 +201,11 @@ def _add_experiments(commands: Any) -> None:
 
 
 def _add_plot(commands: Any) -> None:
+    from pathlib import Path
+
+    from gammaprime.cli import sweep
+    from gammaprime.sweeps import FIGURES
+
     plot = commands.add_parser("plot", help="plot learning curves of one or many runs")
     plot.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="runs, or folders of runs")
     plot.add_argument(

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TextIO
 
 SPELLED = {"γ": "gamma", "λ": "lambda", "η": "eta", "σ": "sigma", "μ": "mu", "τ": "tau"}
@@ -100,15 +99,14 @@ def any_encoding() -> Iterator[None]:
 def outlived() -> Iterator[None]:
     """Let standard output and error be closed, or their disk be full, without an error."""
     before = sys.stdout, sys.stderr
-    with Path(os.devnull).open("w") as nowhere:
-        # None stands for a stream that was closed before the start.
-        sys.stdout, sys.stderr = (Lasting(stream or nowhere) for stream in before)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            sys.stdout, sys.stderr = before
+    # None stands for a stream that was closed before the start.
+    sys.stdout, sys.stderr = (Lasting(stream or io.StringIO()) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
 
 
 @contextmanager

@@ -6,6 +6,9 @@
 
 A checkpoint without its .json was never finished.  The newest one that is whole is loaded, with a
 warning for each newer one that is damaged.  Nothing is unpickled or evaluated.
+
+It also holds the hashes of the configuration and of the metrics that it counts on.  Those of
+earlier versions do not, and are taken without these checks.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +31,18 @@ except ImportError as error:
     raise ImportError("checkpoints need safetensors: pip install 'gammaprime[train]'") from error
 
 from gammaprime.runs import segments
-from gammaprime.runs.directory import from_json, remove_leftovers, to_json, write_whole
-from gammaprime.runs.segments import DamagedError, Segment
+from gammaprime.runs.directory import (
+    DamagedError,
+    from_json,
+    remove_leftovers,
+    to_json,
+    write_whole,
+)
+from gammaprime.runs.segments import ParityFile, Segment
 
 FORMAT = 1
 KEPT = 2
-FACTS = ("step", "metrics_bytes", "segments")
+FACTS = ("step", "metrics_bytes", "segments", "parity", "config_sha256", "metrics_sha256")
 _NAME = re.compile(r"\d{12}\.json")
 
 
@@ -45,13 +54,23 @@ class Checkpoint(NamedTuple):
     arrays: dict[str, np.ndarray]
     segments: tuple[Segment, ...] = ()
     """Files of the replay buffer that it needs, stored before it."""
+    parity: ParityFile | None = None
+    """File from which any one of them can be rebuilt."""
+    config_sha256: str | None = None
+    """Hash of the configuration of its run."""
+    metrics_sha256: str | None = None
+    """Hash of the first ``metrics_bytes`` of the metrics."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """Facts that are both in its manifest and in the header of its data."""
-        facts = {"step": self.step, "metrics_bytes": self.metrics_bytes}
-        listed = {"segments": [list(segment) for segment in self.segments]}
-        return facts | listed if self.segments else facts
+        facts: dict[str, Any] = {"step": self.step, "metrics_bytes": self.metrics_bytes}
+        if self.segments:
+            facts["segments"] = [list(segment) for segment in self.segments]
+        if self.parity is not None:
+            facts["parity"] = list(self.parity)
+        hashes = {"config_sha256": self.config_sha256, "metrics_sha256": self.metrics_sha256}
+        return facts | {name: value for name, value in hashes.items() if value is not None}
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -68,12 +87,18 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     _prune(folder)
 
 
-def load(folder: Path) -> Checkpoint | None:
-    """Return the newest checkpoint that is whole, or None if none was ever finished."""
+def load(
+    folder: Path, check: Callable[[Checkpoint], None] = lambda checkpoint: None
+) -> Checkpoint | None:
+    """Return the newest checkpoint that is whole, or None if none was ever finished.
+
+    ``check`` raises `DamagedError` for one that does not fit the other files of its run.
+    """
     damaged = []
     for manifest in _manifests(folder):
         try:
             checkpoint = read(manifest)
+            check(checkpoint)
         except DamagedError as error:
             damaged.append(str(error))
             continue
@@ -92,7 +117,7 @@ def read(manifest: Path) -> Checkpoint:
     """Return one checkpoint, if it is what its manifest says."""
     try:
         promise = from_json(manifest)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DamagedError(str(error)) from None
     data = manifest.with_suffix(".safetensors")
     _check_promise(manifest, promise)
@@ -106,12 +131,14 @@ def read(manifest: Path) -> Checkpoint:
     try:
         arrays, facts = unpack(packed), _facts(packed)
         held = segments.from_list(facts.get("segments", []))
+        parity = segments.parity_from_list(facts.get("parity"))
     except (SafetensorError, ValueError, KeyError) as error:
         raise DamagedError(f"{data}: not a checkpoint ({error})") from None
     if facts != {name: promise[name] for name in FACTS if name in promise}:
         raise DamagedError(f"{manifest}: does not say what {data.name} says")
-    segments.check(manifest.parent, held)
-    return Checkpoint(facts["step"], facts["metrics_bytes"], arrays, held)
+    segments.check(manifest.parent, held, parity)
+    hashes = (facts.get("config_sha256"), facts.get("metrics_sha256"))
+    return Checkpoint(facts["step"], facts["metrics_bytes"], arrays, held, parity, *hashes)
 
 
 def set_aside(folder: Path, step: int) -> None:
@@ -168,12 +195,15 @@ def _prune(folder: Path) -> None:
         segments.prune(folder, _needed(folder))
 
 
-def _needed(folder: Path) -> list[Segment]:
-    """Return the segments of the checkpoints that are kept and can be read."""
-    needed: list[Segment] = []
+def _needed(folder: Path) -> list[Segment | ParityFile]:
+    """Return the files of the replay that the kept checkpoints need, if these can be read."""
+    needed: list[Segment | ParityFile] = []
     for manifest in _manifests(folder):
         try:
-            needed += segments.from_list(from_json(manifest).get("segments", []))
+            promise = from_json(manifest)
+            needed += segments.from_list(promise.get("segments", []))
+            parity = segments.parity_from_list(promise.get("parity"))
         except ValueError:
             continue
+        needed += [] if parity is None else [parity]
     return needed

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pkgutil import resolve_name
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from gammaprime import envs
 from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy
 from gammaprime.runs.directory import folder_name
@@ -78,7 +80,11 @@ class RunConfig:
     """Cut first episodes early, so that several environments do not share one age."""
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed)
+        if isinstance(self.agent, type) or not isinstance(self.agent, Agent):
+            raise ValueError(
+                f"agent={self.agent!r}: must be an agent with its settings, like PPO()"
+            )
+        object.__setattr__(self, "seed", check_whole("seed", self.seed))
         object.__setattr__(self, "steps", whole_steps(self.steps))
         if self.steps < self.agent.rollout_size:
             raise ValueError(
@@ -181,9 +187,13 @@ def gamma_prime_of(agent: Agent) -> float | None:
 
 def whole_steps(steps: float) -> int:
     """Return a number of steps, which may be written 1e6, as an integer."""
-    if not float(steps).is_integer() or steps < 1:
+    try:
+        number = float(steps)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(steps, str | bool) or not number.is_integer() or number < 1:
         raise ValueError(f"steps={steps!r}: must be a whole number of at least 1")
-    return int(steps)
+    return int(number)
 
 
 def kind_of(cls: type) -> str:
@@ -222,6 +232,8 @@ def to_table(value: Any) -> Any:
         return {"kind": kind_of(type(value))} | settings
     if isinstance(value, tuple):
         return [to_table(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 

@@ -41,6 +41,10 @@ Table = Mapping[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 
 
+class DamagedError(ValueError):
+    """A file whose size, hash or content is not what another file says of it."""
+
+
 class FormatError(ValueError):
     """A run that another version has written, in a format that this one does not read."""
 
@@ -85,7 +89,7 @@ def from_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file; errors name the file."""
     try:
         value = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path}: must be a JSON object")
@@ -94,22 +98,45 @@ def from_json(path: Path) -> dict[str, Any]:
 
 def folder_name(name: str, config: Table) -> str:
     """Return a name with the hash of a configuration: equal settings find the same folder."""
-    digest = hashlib.sha256(to_json(config, indent=None)).hexdigest()
-    return f"{name}-{digest[:12]}"
+    return f"{name}-{config_hash(config)[:12]}"
+
+
+def config_hash(config: Table) -> str:
+    """Return the hash of a configuration."""
+    return hashlib.sha256(to_json(config, indent=None)).hexdigest()
 
 
 def is_done(path: Path, config: Table) -> bool:
-    """Return whether a folder holds the finished run; other settings or formats are refused."""
+    """Return whether a folder holds the finished run.
+
+    Other settings or formats, and numbers that are not those in ``done``, are refused.
+    """
     check_owner(path, config)
     if not (path / "done").is_file():
         return False
-    found = from_json(path / "done").get("format", 1)
+    promise = from_json(path / "done")
+    found = promise.get("format", 1)
     if found != FORMAT:
         raise FormatError(
             f"{path}: is in format {found!r}, this version of gammaprime reads format {FORMAT}; "
             "use the version in its manifest.json, or choose another folder with --out"
         )
+    _check_hashes(path, promise)
     return True
+
+
+def _check_hashes(path: Path, promise: Table) -> None:
+    """Refuse numbers, or a configuration, whose hash is not the one in ``done``."""
+    config = path / "config.json"
+    # Runs of earlier versions promise nothing of their configuration.
+    if promise.get("config_sha256") not in (None, config_hash(from_json(config))):
+        raise DamagedError(f"{config}: damaged, its hash is not the one in 'done'")
+    is_run = "metrics_sha256" in promise
+    file = path / (METRICS if is_run else "data.npz")
+    content = read_lines(path) if is_run else file.read_bytes()
+    wanted = promise.get("metrics_sha256" if is_run else "sha256")
+    if hashlib.sha256(content).hexdigest() != wanted:
+        raise DamagedError(f"{file}: damaged, its hash is not the one in 'done'")
 
 
 def check_owner(path: Path, config: Table) -> None:
@@ -158,11 +185,15 @@ def begin_or_resume(path: Path, config: Table, manifest: Table) -> None:
     if not file.is_file():
         write_whole(file, to_json(manifest))
         return
-    began = from_json(file)
-    for name in ("cpu", "mujoco_build", "versions"):
-        if began.get(name) != manifest.get(name):
+    try:
+        began = from_json(file)
+    except ValueError as error:  # it decides nothing
+        warnings.warn(f"{error}; what the run began with is not known", stacklevel=3)
+        return
+    for name in ("cpu", "mujoco_build", "versions", "blas_threads", "xla_threads"):
+        if name in began and began[name] != manifest.get(name):
             warnings.warn(
-                f"{path}: began with {name} {began.get(name)}, goes on with {manifest.get(name)}: "
+                f"{path}: began with {name} {began[name]}, goes on with {manifest.get(name)}: "
                 "from here on its numbers may differ from those of an uninterrupted run",
                 stacklevel=3,
             )
@@ -185,9 +216,9 @@ def read_lines(path: Path) -> bytes:
     try:
         content = reader.decompress((path / COMPRESSED).read_bytes(), LARGEST_METRICS)
     except lzma.LZMAError as error:
-        raise ValueError(f"{path / COMPRESSED}: damaged ({error})") from None
+        raise DamagedError(f"{path / COMPRESSED}: damaged ({error})") from None
     if not reader.eof:
-        raise ValueError(f"{path / COMPRESSED}: damaged, it has no end")
+        raise DamagedError(f"{path / COMPRESSED}: damaged, it has no end")
     return content
 
 
@@ -198,10 +229,10 @@ def write_compressed(path: Path, content: bytes) -> None:
     (path / METRICS).unlink(missing_ok=True)
 
 
-def finish_training(path: Path, seconds: float) -> None:
-    """Mark a training run as done, with the hash of its metrics."""
-    digest = hashlib.sha256(read_lines(path)).hexdigest()
-    told = {"format": FORMAT, "metrics_sha256": digest, "seconds": round(seconds, 3)}
+def finish_training(path: Path, config: Table, metrics_sha256: str, seconds: float) -> None:
+    """Mark a training run as done, with the hashes of its metrics and of its configuration."""
+    hashes = {"metrics_sha256": metrics_sha256, "config_sha256": config_hash(config)}
+    told = {"format": FORMAT, **hashes, "seconds": round(seconds, 3)}
     write_whole(path / "done", to_json(told))
 
 
@@ -220,10 +251,7 @@ def read(path: Path, config: Table) -> Computed:
     if not is_done(path, config):
         state = "was not finished" if path.exists() else "does not exist"
         raise FileNotFoundError(f"{path}: this run {state}")
-    packed = (path / "data.npz").read_bytes()
-    if hashlib.sha256(packed).hexdigest() != from_json(path / "done").get("sha256"):
-        raise ValueError(f"{path / 'data.npz'}: damaged, its hash is not the one in 'done'")
-    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+    with np.load(path / "data.npz", allow_pickle=False) as arrays:
         data = dict(arrays)
     return Computed(path, from_json(path / "config.json"), from_json(path / "manifest.json"), data)
 

@@ -147,6 +147,10 @@ class Lock:
     def check(self) -> None:
         """Raise `LostError` if another process has taken the run; to be called before writing."""
         if not self.held:
+            if not self.path.is_dir():
+                raise FileNotFoundError(
+                    f"{self.path}: was removed while it was trained; nothing of it is saved"
+                )
             raise LostError(
                 f"{self.path}: was taken over by {read(self.path) or 'another process'}, "
                 f"because this one did not report for {PATIENCE:.0f} s"

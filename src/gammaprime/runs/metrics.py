@@ -11,6 +11,7 @@ episodes that were cut early to stagger several environments stand apart from th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import deque
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gammaprime.runs.directory import METRICS, to_json
+from gammaprime.runs.directory import METRICS, DamagedError, read_lines, to_json
 
 if TYPE_CHECKING:  # metrics are read where there is no simulator
     from gammaprime.loops.loop import Progress
@@ -74,9 +75,27 @@ class Metrics(Mapping[str, NDArray[Any]]):
         return pd.DataFrame(self._columns)
 
 
-def parse_rows(content: bytes) -> list[Row]:
-    """Return the lines of a metrics file, without a last one that is still being written."""
-    return [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
+def read_rows(folder: Path) -> list[Row]:
+    """Return the lines of metrics of a run, without a last one that is still being written."""
+    return parse_rows(read_lines(folder), folder / METRICS)
+
+
+def parse_rows(content: bytes, path: Path) -> list[Row]:
+    """Return the whole lines of the content of a metrics file; errors name the file."""
+    whole = content[: content.rfind(b"\n") + 1]
+    return [
+        _parse_row(line, f"{path}: line {i}") for i, line in enumerate(whole.split(b"\n")[:-1], 1)
+    ]
+
+
+def _parse_row(line: bytes, where: str) -> Row:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{where}: not valid JSON: {error}") from None
+    if not isinstance(row, dict) or type(row.get(STEPS)) is not int:
+        raise DamagedError(f"{where}: must be a JSON object with the integer {STEPS}")
+    return row
 
 
 class Recent:
@@ -137,6 +156,7 @@ class Lines:
         self.rows: list[Row] = []
         self.num_bytes = 0
         self.seconds = 0.0
+        self._digest = hashlib.sha256()
         self._files: dict[str, BinaryIO] = {}
         if folder is not None:
             for name in (METRICS, WALL_CLOCK):
@@ -147,17 +167,26 @@ class Lines:
     @classmethod
     def reopen(cls, folder: Path, num_bytes: int) -> Lines:
         """Go on after the first ``num_bytes`` of the metrics; what was written later is cut."""
-        kept = _head(folder / METRICS, num_bytes)
-        rows = [json.loads(line) for line in kept]
+        kept = read_head(folder / METRICS, num_bytes, None)
+        rows = parse_rows(kept, folder / METRICS)
         clock = _matching(folder / WALL_CLOCK, [row[STEPS] for row in rows])
         lines = cls(None)
         lines.rows, lines.num_bytes = rows, num_bytes
-        lines.seconds = json.loads(clock[-1])["time/time_elapsed"] if clock else 0.0
-        for name, content in ((METRICS, kept), (WALL_CLOCK, clock)):
+        lines.seconds = clock[-1][1] if clock else 0.0
+        lines._digest.update(kept)
+        for name, length in (
+            (METRICS, num_bytes),
+            (WALL_CLOCK, sum(len(line) for line, _ in clock)),
+        ):
             file = (folder / name).open("ab")
-            file.truncate(sum(len(line) for line in content))
+            file.truncate(length)
             lines._files[name] = file
         return lines
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the metrics."""
+        return self._digest.hexdigest()
 
     def append(self, row: Row, seconds: float) -> Row:
         """Add the line of an update, and return its line of the wall-clock."""
@@ -172,6 +201,7 @@ class Lines:
         }
         line = to_json(row, indent=None)
         self.num_bytes += len(line)
+        self._digest.update(line)
         for name, content in ((METRICS, line), (WALL_CLOCK, to_json(clock, indent=None))):
             if name in self._files:
                 self._files[name].write(content)
@@ -181,7 +211,10 @@ class Lines:
     def sync(self) -> None:
         """Put the metrics on the disk, before a checkpoint relies on their length."""
         if METRICS in self._files:
-            os.fsync(self._files[METRICS].fileno())
+            number = self._files[METRICS].fileno()
+            os.fsync(number)
+            if os.fstat(number).st_nlink == 0:
+                raise FileNotFoundError(f"{self._files[METRICS].name}: was removed")
 
     def close(self) -> None:
         """Close the files."""
@@ -193,28 +226,39 @@ class Lines:
                 continue
 
 
-def _head(path: Path, num_bytes: int) -> list[bytes]:
+def read_head(path: Path, num_bytes: int, sha256: str | None) -> bytes:
+    """Return the first bytes of a metrics file, if they are those a checkpoint counts on."""
     content = path.read_bytes()[:num_bytes] if path.is_file() else b""
     if len(content) < num_bytes or (content and not content.endswith(b"\n")):
-        raise ValueError(
+        raise DamagedError(
             f"{path}: must hold the {num_bytes} bytes that its checkpoint counts on, "
             "in whole lines; it was changed since"
         )
-    return content.splitlines(keepends=True)
+    if sha256 not in (None, hashlib.sha256(content).hexdigest()):
+        raise DamagedError(
+            f"{path}: its first {num_bytes} bytes are not those that its checkpoint counts on; "
+            "it was changed since"
+        )
+    return content
 
 
-def _matching(path: Path, steps: Sequence[int]) -> list[bytes]:
-    """Return the lines of the wall-clock that belong to these updates."""
+def read_clock(path: Path, steps: Sequence[int]) -> list[float]:
+    """Return the seconds after each of these updates, up to the first line that does not fit."""
+    return [seconds for _, seconds in _matching(path, steps)]
+
+
+def _matching(path: Path, steps: Sequence[int]) -> list[tuple[bytes, float]]:
+    """Return lines and seconds of the wall-clock of these updates; a damaged line ends them."""
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    kept: list[bytes] = []
+    kept = []
     for line, step in zip(lines, steps, strict=False):
         try:
-            fits = json.loads(line)[STEPS] == step
-        except (ValueError, KeyError, TypeError):
-            fits = False
-        if not fits:
+            row = json.loads(line)
+            if row[STEPS] != step:
+                break
+            kept.append((line, float(row["time/time_elapsed"])))
+        except (ValueError, KeyError, TypeError, RecursionError):
             break
-        kept.append(line)
     return kept
 
 

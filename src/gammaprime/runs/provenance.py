@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 import gammaprime
 from gammaprime.runs.startup import ONE_THREAD
 
+XLA_THREAD = "tf_XLAEigen"
+"""Name of XLA's threads in Linux."""
 PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "optax", "gymnasium", "mujoco", "pybullet")
 
 
@@ -32,8 +35,30 @@ def manifest(seed: int | None, command: Sequence[str] | None = None) -> dict[str
         "versions": found,
         "mujoco_build": mujoco_build(),
         "threads": {name: os.environ.get(name) for name in (*ONE_THREAD, "XLA_FLAGS")},
+        "blas_threads": blas_threads(),
+        "xla_threads": xla_threads(),
         "cores": num_cores(),
     }
+
+
+def blas_threads() -> int | None:
+    """Return the most threads that a BLAS of this process uses now, or None if unknown."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:  # an environment older than this requirement
+        return None
+    found = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(found, default=None)
+
+
+def xla_threads() -> int | None:
+    """Return the threads on which XLA computes in this process, or None if unknown."""
+    names = []
+    for file in Path("/proc/self/task").glob("*/comm"):
+        # A thread may end meanwhile.
+        with suppress(OSError):
+            names.append(file.read_text().strip())
+    return names.count(XLA_THREAD) or None
 
 
 def own_command() -> list[str]:

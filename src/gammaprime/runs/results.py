@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gammaprime.runs.directory import METRICS, from_json, is_done, read_lines
-from gammaprime.runs.metrics import STEPS, WALL_CLOCK, Metrics, parse_rows
+from gammaprime.runs.directory import METRICS, DamagedError, from_json, is_done
+from gammaprime.runs.metrics import STEPS, WALL_CLOCK, Metrics, Row, read_clock, read_rows
 from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -71,20 +71,16 @@ def read_history(path: Path) -> History:
     settings = table.get("settings")
     if table.get("kind") != "train" or not isinstance(settings, dict):
         raise ValueError(f"{path}: is not a training run")
-    rows = parse_rows(read_lines(path))
-    task = settings["task"] if isinstance(settings["task"], str) else settings["task"]["object"]
-    clock, manifest = path / WALL_CLOCK, path / "manifest.json"
-    times = parse_rows(clock.read_bytes())[: len(rows)] if clock.is_file() else []
-    return History(
-        path,
-        task,
-        settings["seed"],
-        table,
-        from_json(manifest) if manifest.is_file() else {},
-        Metrics(rows),
-        _array([episode for row in rows for episode in row["episodes"]], 5),
-        np.array([row["time/time_elapsed"] for row in times], np.float64),
-    )
+    try:
+        asked, seed = settings["task"], settings["seed"]
+        task = asked if isinstance(asked, str) else asked["object"]
+    except (KeyError, TypeError) as error:
+        raise DamagedError(f"{path / 'config.json'}: is not complete ({error!r})") from None
+    rows, manifest = read_rows(path), path / "manifest.json"
+    about = from_json(manifest) if manifest.is_file() else {}
+    seconds = read_clock(path / WALL_CLOCK, [row[STEPS] for row in rows])
+    numbers = (Metrics(rows), _episodes(rows, path), np.array(seconds, np.float64))
+    return History(path, task, seed, table, about, *numbers)
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
@@ -110,15 +106,28 @@ class _Stored(NamedTuple):
     manifest: dict[str, Any]
 
 
-def read_results(runs: Iterable[tuple[str, RunConfig]], root: Path) -> list[Result]:
-    """Return the results in a folder of runs, given as (variant, configuration), in their order."""
+def read_results(
+    runs: Iterable[tuple[str, RunConfig]],
+    root: Path,
+    leave_out: Callable[[Path, Exception], None] | None = None,
+) -> list[Result]:
+    """Return the results in a folder of runs, given as (variant, configuration), in their order.
+
+    A run that cannot be read is an error, or told to ``leave_out`` and taken as not begun.
+    """
     stored: dict[Path, _Stored] = {}
     results = []
     for variant, asked in runs:
         config = asked.resolve()
         table, path = config.to_table(), root / config.folder
         if path not in stored:
-            stored[path] = _read(path, table)
+            try:
+                stored[path] = _read(path, table)
+            except (ValueError, OSError) as error:
+                if leave_out is None:
+                    raise
+                leave_out(path, error)
+                stored[path] = _Stored(0, False, _array([], 5), _array([], 4), {})
         found = stored[path]
         about = (variant, str(config.task), config.seed, path, config.steps)
         gamma_prime = table["settings"]["protocol"]["eval_gamma_prime"]
@@ -130,21 +139,29 @@ def read_results(runs: Iterable[tuple[str, RunConfig]], root: Path) -> list[Resu
 
 def _read(path: Path, table: dict[str, Any]) -> _Stored:
     done = is_done(path, table)
-    manifest, content = path / "manifest.json", read_lines(path)
-    if done and hashlib.sha256(content).hexdigest() != _promised(path):
-        raise ValueError(f"{path / METRICS}: damaged, its hash is not the one in 'done'")
-    rows = parse_rows(content)
-    return _Stored(
-        rows[-1][STEPS] if rows else 0,
-        done,
-        _array([episode for row in rows for episode in row["episodes"]], 5),
-        _array([[row[k] for k in EVALUATION] for row in rows if EVALUATION[1] in row], 4),
-        from_json(manifest) if manifest.is_file() else {},
-    )
+    manifest, rows = path / "manifest.json", read_rows(path)
+    about = from_json(manifest) if manifest.is_file() else {}
+    numbers = (_episodes(rows, path), _evaluations(rows, path))
+    return _Stored(rows[-1][STEPS] if rows else 0, done, *numbers, about)
 
 
-def _promised(path: Path) -> Any:
-    return from_json(path / "done").get("metrics_sha256")
+def _episodes(rows: Sequence[Row], path: Path) -> FloatArray:
+    with _naming(path):
+        return _array([episode for row in rows for episode in row["episodes"]], 5)
+
+
+def _evaluations(rows: Sequence[Row], path: Path) -> FloatArray:
+    with _naming(path):
+        return _array([[row[k] for k in EVALUATION] for row in rows if EVALUATION[1] in row], 4)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file whose lines are not those of metrics."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(f"{path / METRICS}: is not a file of metrics ({error!r})") from None
 
 
 def _array(rows: Sequence[Sequence[float]], columns: int) -> FloatArray:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gammaprime.networks import Policy
-from gammaprime.runs.directory import METRICS, from_json, read_lines
-from gammaprime.runs.metrics import STEPS, Metrics, Row, parse_rows
+from gammaprime.runs.directory import METRICS, from_json, is_done, read_lines
+from gammaprime.runs.metrics import STEPS, Metrics, Row, parse_rows, read_rows
 
 if TYPE_CHECKING:
     from gammaprime.runs.config import RunConfig
@@ -34,11 +34,9 @@ class Run:
     def load(cls, path: str | Path) -> Run:
         """Return the run in a folder."""
         folder = Path(path)
-        rows, done = parse_rows(read_lines(folder)), (folder / "done").is_file()
         config = read_config(folder)
-        if done and not rows:
-            raise ValueError(f"{folder / METRICS}: is empty, though this run is done")
-        return cls(folder, config, rows, done)
+        done = is_done(folder, from_json(folder / "config.json"))
+        return cls(folder, config, read_rows(folder), done)
 
     @property
     def steps(self) -> int:
@@ -95,4 +93,4 @@ def read_metrics(run: Run | str | Path) -> Metrics:
     lines = read_lines(Path(run))
     if not lines:
         raise FileNotFoundError(f"{Path(run) / METRICS}: no metrics here")
-    return Metrics(parse_rows(lines))
+    return Metrics(parse_rows(lines, Path(run) / METRICS))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ ONE_THREAD = {
 }
 NEEDED = ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX")
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+WRITTEN_WITHIN = 60.0
+"""Seconds in which a file of the compilation cache has been written."""
 ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 
@@ -40,6 +43,18 @@ def use_one_thread() -> None:
     if XLA_FLAGS not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {XLA_FLAGS}".strip()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Give BLAS one thread for a while: with more, products of large matrices round otherwise."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:  # an environment older than this requirement
+        yield
+        return
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def start_jax() -> None:
@@ -67,7 +82,9 @@ def cache_compilations(folder: Path) -> bool:
     """Keep compiled programs in a folder, so that the next start is quick; False if impossible.
 
     JAX neither writes whole files there nor replaces broken ones.  A file that was cut short when
-    a process died is removed here: it would be compiled, with a warning, at every start.
+    a process died is removed here: it would be compiled, with a warning, at every start.  One that
+    another process is just writing is left alone; a process that reads it compiles, and says so
+    in a warning that is not shown.
     """
     import jax
 
@@ -80,8 +97,12 @@ def cache_compilations(folder: Path) -> bool:
         warnings.warn(f"no compilation cache: {folder} cannot be written to", stacklevel=2)
         return False
     for entry in folder.glob("*-cache"):
-        if _is_cut_short(entry.read_bytes()):
-            entry.unlink(missing_ok=True)
+        # Other processes clean up as well.
+        with suppress(FileNotFoundError):
+            is_old = time.time() - entry.stat().st_mtime > WRITTEN_WITHIN
+            if is_old and _is_cut_short(entry.read_bytes()):
+                entry.unlink(missing_ok=True)
+    warnings.filterwarnings("ignore", "Error reading persistent compilation cache entry")
     set_option: Any = jax.config.update  # which has no types
     set_option("jax_compilation_cache_dir", str(folder))
     set_option("jax_persistent_cache_min_compile_time_secs", 0.0)

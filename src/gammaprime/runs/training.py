@@ -34,9 +34,17 @@ from gammaprime.networks import LearnedActor, Policy
 from gammaprime.runs import checkpoint, directory, lock, provenance, segments
 from gammaprime.runs.config import Evaluation, RunConfig, gamma_prime_of, whole_steps
 from gammaprime.runs.interrupts import Interrupted, Interrupts
-from gammaprime.runs.metrics import Board, Lines, Recent, Row, evaluation_row, training_row
+from gammaprime.runs.metrics import (
+    Board,
+    Lines,
+    Recent,
+    Row,
+    evaluation_row,
+    read_head,
+    training_row,
+)
 from gammaprime.runs.run import Run, read_config
-from gammaprime.runs.startup import start_jax
+from gammaprime.runs.startup import one_blas_thread, start_jax
 from gammaprime.types import check_count
 from gammaprime.typing import FloatArray
 
@@ -141,8 +149,9 @@ def train(
 ) -> Run:
     """Train an agent, or go on where the run in ``out`` stopped.
 
-    Ctrl-C and SIGTERM save the run and raise `Interrupted`.  JAX is given one thread, unless the
-    process has used it before: it then keeps its threads, and other bits may follow.
+    Ctrl-C and SIGTERM save the run and raise `Interrupted`.  BLAS has one thread meanwhile.  JAX is
+    given one thread, unless the process has used it before: it then keeps its threads, and other
+    bits may follow.
 
     Args:
         agent: The agent with its settings, such as ``PPO(advantage=TaylorQ(0.999))``.
@@ -201,9 +210,20 @@ def _train(
 ) -> Run:
     world.check_evaluations(config.evaluation)
     start_jax()
-    if out is None:
-        return Session(config, world, upkeep, None).run(callbacks)
-    path, table = Path(out), config.to_table()
+    with one_blas_thread():
+        if out is None:
+            return Session(config, world, upkeep, None).run(callbacks)
+        return _train_in(Path(out), config, world, callbacks, upkeep)
+
+
+def _train_in(
+    path: Path,
+    config: RunConfig,
+    world: Environments,
+    callbacks: Sequence[Callback],
+    upkeep: Upkeep,
+) -> Run:
+    table = config.to_table()
     if directory.is_done(path, table):
         segments.drop(path / directory.CHECKPOINTS)
         return Run.load(path)
@@ -281,9 +301,10 @@ def evaluate(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> Scores
         config.task, rows, time_limit=config.time_limit, time_feature=config.time_feature
     )
     try:
-        played = evaluation_loop.evaluate(
-            found.policy.actor, env, episodes, seed, gamma, gamma_prime
-        )
+        with one_blas_thread():
+            played = evaluation_loop.evaluate(
+                found.policy.actor, env, episodes, seed, gamma, gamma_prime
+            )
     finally:
         env.close()
     return Scores(config.task, gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
@@ -438,6 +459,7 @@ class Session:
         world.check()
         self.loop = make_loop(config, world.env)
         self.segments: tuple[segments.Segment, ...] = ()
+        self.parity = segments.Parity()
         self.recent = Recent()
         self.lines = Lines(None) if self.path is None else self._restore(self.path)
         self._board: Board | None = None
@@ -447,14 +469,14 @@ class Session:
     def _restore(self, path: Path) -> Lines:
         """Restore the loop and the metrics from the newest checkpoint, if there is one."""
         folder = path / directory.CHECKPOINTS
-        saved = checkpoint.load(folder)
+        saved = checkpoint.load(folder, self._check)
         if saved is None:
             return Lines(path)
         try:
             self.loop.restore(saved.arrays)
             self.recent.restore(saved.arrays)
             if self.loop.replay is not None and not self.loop.done:
-                segments.restore(folder, saved.segments, self.loop.replay)
+                self.parity = segments.restore(folder, saved.segments, self.loop.replay)
                 self.segments = saved.segments
         except ValueError as error:
             raise ValueError(
@@ -464,6 +486,16 @@ class Session:
         lines = Lines.reopen(path, saved.metrics_bytes)
         checkpoint.set_aside(folder, saved.step)
         return lines
+
+    def _check(self, saved: checkpoint.Checkpoint) -> None:
+        """Refuse a checkpoint of another configuration, or of metrics that were changed."""
+        assert self.path is not None
+        if saved.config_sha256 not in (None, directory.config_hash(self.config.to_table())):
+            raise ValueError(
+                f"{self.path / 'config.json'}: was changed since the checkpoint at step "
+                f"{saved.step}; take the change back, or start over in another folder"
+            )
+        read_head(self.path / directory.METRICS, saved.metrics_bytes, saved.metrics_sha256)
 
     def run(self, callbacks: Sequence[Callback]) -> Run:
         """Train until all steps are done, or until a callback or a signal stops the run."""
@@ -535,6 +567,10 @@ class Session:
             if self.path is None:
                 raise
             step = self._saved_step
+            if not (self.path / "config.json").is_file():
+                raise FileNotFoundError(
+                    f"{self.path}: was removed while it was trained; nothing of it is saved"
+                ) from error
             saved = f"the checkpoint at step {step}" if step else "the folder"
             again = f"when this is repaired: {self._command()}"
             raise OSError(f"{error}; {saved} is whole; {again}") from error
@@ -548,14 +584,22 @@ class Session:
         with self._writing():
             self.lines.sync()
             arrays = loop.snapshot() | self.recent.snapshot()
-            if loop.replay is not None:
-                # A run that is done does not need its replay buffer any more.
-                held = () if loop.done else segments.extend(folder, self.segments, loop.replay)
-                self.segments = held
-            state = (loop.steps, self.lines.num_bytes, arrays, self.segments)
+            stored = self._store_replay(folder)
+            hashes = (directory.config_hash(self.config.to_table()), self.lines.sha256)
+            state = (loop.steps, self.lines.num_bytes, arrays, *stored, *hashes)
             checkpoint.save(folder, checkpoint.Checkpoint(*state))
-            directory.write_arrays(self.path / "policy.npz", self._policy().to_arrays())
+            directory.write_whole(self.path / "policy.npz", self._policy().to_bytes())
         self._saved_at, self._saved_step = time.monotonic(), loop.steps
+
+    def _store_replay(
+        self, folder: Path
+    ) -> tuple[tuple[segments.Segment, ...], segments.ParityFile | None]:
+        """Store what is new in the replay buffer; a run that is done does not need it any more."""
+        replay = self.loop.replay
+        if replay is None or self.loop.done:
+            return (), None
+        self.segments, self.parity = segments.extend(folder, self.segments, self.parity, replay)
+        return self.segments, self.parity.write(folder)
 
     def _policy(self) -> Policy:
         space = self.loop.env.action
@@ -568,8 +612,9 @@ class Session:
         if self.path is not None and self.loop.done:
             with self._writing():
                 # A run that was killed between its last checkpoint and here resumes at this line.
-                directory.write_arrays(self.path / "policy.npz", policy.to_arrays())
-                directory.finish_training(self.path, self.lines.seconds)
+                directory.write_whole(self.path / "policy.npz", policy.to_bytes())
+                table = self.config.to_table()
+                directory.finish_training(self.path, table, self.lines.sha256, self.lines.seconds)
                 segments.drop(self.path / directory.CHECKPOINTS)
         return Run(self.path, self.config, self.lines.rows, self.loop.done, policy)
 

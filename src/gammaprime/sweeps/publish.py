@@ -7,12 +7,13 @@ these folders as they read those of runs.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from gammaprime.runs import directory
-from gammaprime.runs.directory import from_json, read_lines, to_json, write_compressed
-from gammaprime.runs.metrics import parse_rows
+from gammaprime.runs.directory import from_json, to_json, write_compressed
+from gammaprime.runs.metrics import read_rows
 from gammaprime.runs.results import Result
 from gammaprime.sweeps.report import write_note
 from gammaprime.sweeps.spec import Sweep
@@ -40,12 +41,14 @@ def publish_run(result: Result, out: Path) -> Path:
     if path.resolve() == result.path.resolve():
         raise ValueError(f"{path}: is the run itself; publish into another folder")
     directory.begin(path, result.config, result.manifest)
-    rows = parse_rows(read_lines(result.path))
+    rows = read_rows(result.path)
     # Off-policy, most lines tell of updates alone; the last says how far the run got.
     told = [row for row in rows[:-1] if row["episodes"] or any(map(_is_evaluation, row))]
     lines = [to_json(shorten(row), indent=None) for row in [*told, *rows[-1:]]]
-    write_compressed(path, b"".join(lines))
-    directory.finish_training(path, from_json(result.path / "done")["seconds"])
+    content = b"".join(lines)
+    write_compressed(path, content)
+    seconds = from_json(result.path / "done")["seconds"]
+    directory.finish_training(path, result.config, sha256(content).hexdigest(), seconds)
     return path
 
 
