@@ -514,10 +514,17 @@ ACTOR_KINDS: dict[str, type[NoisyActor] | type[SquashedActor]] = {
 SEAL = b"sha256="
 
 
+def seal(packed: bytes) -> bytes:
+    """Give an .npz file without a comment its hash as the comment of the zip file."""
+    body = packed[:-2]  # a zip file ends with the length of its comment
+    comment = SEAL + hashlib.sha256(body).hexdigest().encode()
+    return body + len(comment).to_bytes(2, "little") + comment
+
+
 def _check_seal(packed: bytes) -> None:
     """Refuse a file whose hash is not the one at its end; files of earlier versions have none."""
-    body, seal, digest = packed.rpartition(SEAL)
-    if seal and hashlib.sha256(body[:-2]).hexdigest().encode() != digest:
+    body, mark, digest = packed.rpartition(SEAL)
+    if mark and hashlib.sha256(body[:-2]).hexdigest().encode() != digest:
         raise ValueError("its hash is not the one at its end")
 
 
@@ -569,14 +576,6 @@ class Policy:
             arrays["start"] = np.array(self.start)
         bounds = {"low": self.low, "high": self.high}
         return arrays | {name: np.asarray(x) for name, x in bounds.items() if x is not None}
-
-    def to_bytes(self) -> bytes:
-        """Content of ``policy.npz``: a zip file of the arrays, whose comment is its hash."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **self.to_arrays())
-        body = buffer.getvalue()[:-2]  # a zip file ends with the length of its comment
-        seal = SEAL + hashlib.sha256(body).hexdigest().encode()
-        return body + len(seal).to_bytes(2, "little") + seal
 
     def __call__(self, obs: Array, rng: np.random.Generator | None = None) -> Array:
         """Most likely action, or one drawn with ``rng``, for one observation or a batch.

@@ -13,6 +13,7 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from gammaprime.envs import mujoco
 from gammaprime.loops.rollout import BreakdownError
@@ -263,15 +264,19 @@ class Endless(gymnasium.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def test_evaluation_that_never_ends__is_given_up_and_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("gammaprime.loops.evaluate.LONGEST", 50)
-    message = r"evaluation: an episode has not ended after 50 steps: give the task a time limit"
-    with pytest.raises(BreakdownError, match=message):
+def test_evaluation_that_might_never_end__is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="Endless has no time limit, so an evaluation might never"):
         train(AGENT, Endless, STEPS, out=tmp_path / "run", **EVERY_UPDATE)
-    about = from_json(tmp_path / "run/breakdown/about.json")
-    assert about["step"] == 0
-    with np.load(tmp_path / "run/breakdown/arrays.npz", allow_pickle=False) as arrays:
-        assert "policy/weight_0" in arrays
+    assert not (tmp_path / "run").exists()
+
+
+def test_evaluation_that_does_not_end__is_given_up_and_told(monkeypatch):
+    monkeypatch.setattr("gammaprime.loops.evaluate.LONGEST", 50)
+    monkeypatch.setitem(gymnasium.registry, "Endless-v0", EnvSpec("Endless-v0", Endless))
+    made = train(AGENT, "Endless-v0", STEPS, evaluation=Evaluation(every=0))
+    message = "an episode has not ended after 50 steps: give the task a time limit"
+    with pytest.raises(BreakdownError, match=message):
+        evaluate(made, episodes=2)
 
 
 def test_choices__are_the_task_s_own_numbers(tmp_path):

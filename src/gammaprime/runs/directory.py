@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gammaprime.networks import Policy, seal
+
 FORMAT = 1
 """Of the files of a run; a ``done`` without a format is of the first."""
 CHECKPOINTS = "checkpoints"
@@ -259,6 +261,11 @@ def read(path: Path, config: Table) -> Computed:
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write named arrays as an .npz file."""
     write_whole(path, _packed(arrays, np.savez))
+
+
+def write_policy(path: Path, policy: Policy) -> None:
+    """Write the policy of a run, with its hash in the file."""
+    write_whole(path / "policy.npz", seal(_packed(policy.to_arrays(), np.savez)))
 
 
 def _packed(arrays: Arrays, pack: Any) -> bytes:

@@ -588,7 +588,7 @@ class Session:
             hashes = (directory.config_hash(self.config.to_table()), self.lines.sha256)
             state = (loop.steps, self.lines.num_bytes, arrays, *stored, *hashes)
             checkpoint.save(folder, checkpoint.Checkpoint(*state))
-            directory.write_whole(self.path / "policy.npz", self._policy().to_bytes())
+            directory.write_policy(self.path, self._policy())
         self._saved_at, self._saved_step = time.monotonic(), loop.steps
 
     def _store_replay(
@@ -612,7 +612,7 @@ class Session:
         if self.path is not None and self.loop.done:
             with self._writing():
                 # A run that was killed between its last checkpoint and here resumes at this line.
-                directory.write_whole(self.path / "policy.npz", policy.to_bytes())
+                directory.write_policy(self.path, policy)
                 table = self.config.to_table()
                 directory.finish_training(self.path, table, self.lines.sha256, self.lines.seconds)
                 segments.drop(self.path / directory.CHECKPOINTS)
