@@ -288,7 +288,8 @@ def test_slot_of_a_user__is_found_by_its_module_and_class(monkeypatch):
         ("weighting", "nowhere:Slot", "must be an importable module:Class"),
         ("weighting", "json:Slot", "must be an importable module:Class"),
         ("weighting", "subprocess:Popen", "must be a dataclass"),
-        ("agent", "json:JSONDecoder", "unknown kind of agent"),
+        ("agent", "json:JSONDecoder", "must be a dataclass"),
+        ("agent", "gammaprime.agents:GAE", "must be a subclass of an agent, such as PPO"),
     ],
 )
 def test_slot_that_is_none__is_refused(key, kind, message):

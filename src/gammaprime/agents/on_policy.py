@@ -7,7 +7,7 @@ rewards stay raw: their scale is one number, applied in `observe`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, TypeAlias, get_args
 
@@ -154,9 +154,9 @@ def check_slots(gamma: float, advantage: Any, weighting: Any) -> None:
     """Refuse a pair of slots that cannot work with this γ, or with each other."""
     check_discount("gamma", gamma, one_allowed=True)
     if not isinstance(advantage, AdvantageSlot):
-        _refuse_slot("advantage", advantage, Advantage, "check, num_heads and estimate")
+        _refuse_slot("advantage", advantage, Advantage, ("check", "num_heads", "estimate"))
     if not isinstance(weighting, WeightingSlot):
-        _refuse_slot("weighting", weighting, Weighting, "check and weights")
+        _refuse_slot("weighting", weighting, Weighting, ("check", "weights"))
     advantage.check(gamma)
     weighting.check(gamma)
     if isinstance(advantage, TaylorGradient) and not isinstance(weighting, Uniform):
@@ -166,9 +166,12 @@ def check_slots(gamma: float, advantage: Any, weighting: Any) -> None:
         )
 
 
-def _refuse_slot(name: str, slot: Any, kinds: Any, members: str) -> NoReturn:
+def _refuse_slot(name: str, slot: Any, kinds: Any, members: Sequence[str]) -> NoReturn:
     names = ", ".join(kind.__name__ for kind in get_args(kinds))
-    raise ValueError(f"{name}={slot!r}: must be one of {names}, or have {members}")
+    missing = ", ".join(member for member in members if member not in dir(slot))
+    raise ValueError(
+        f"{name}={slot!r}: must be one of {names}, or have {', '.join(members)}; it lacks {missing}"
+    )
 
 
 def check_minibatches(minibatches: int, batch_size: int) -> None:

@@ -14,7 +14,8 @@ import tyro
 
 from gammaprime.agents import PRESETS, Agent, OffPolicy
 from gammaprime.cli.terminal import wide_enough
-from gammaprime.runs.config import Evaluation
+from gammaprime.runs.config import SLOTS as SLOT_NAMES
+from gammaprime.runs.config import Evaluation, find_class
 from gammaprime.types import unknown
 
 SLOTS = {
@@ -22,6 +23,8 @@ SLOTS = {
     False: "advantage:taylor-q --advantage.order 2 weighting:taylor-weight",
 }
 """An example of slots, for an agent that learns off-policy or not."""
+OWN_SLOT = re.compile(r"(\w+):([\w.]+:\w+)")
+"""A slot of the user's own, such as advantage:my_package.my_module:Mine."""
 CITATIONS = re.compile(r"\s*\b(Paper|Departs|Shapes): .*")
 
 
@@ -77,15 +80,13 @@ class Command:
 def parse(words: Sequence[str]) -> tuple[Agent, Command]:
     """Return the agent and the command that the words after `gammaprime train` ask for."""
     name, *rest = words
-    key = name.replace("-", "_")
-    if key not in PRESETS:
-        raise ValueError(f"train: {unknown('agent', name, PRESETS)}")
-    agent = PRESETS[key]
+    agent = _find_agent(name)
     # One level of names is dropped, so that it is --gamma and --advantage.order.
-    flat: Any = Annotated[type(agent), tyro.conf.arg(name="")]
+    kind = _with_own_slots(agent, rest)
+    flat: Any = Annotated[kind, tyro.conf.arg(name="")]
     whole: Any = make_dataclass(
         "Train",
-        [("agent", flat, field(default_factory=lambda: agent))],
+        [("agent", flat, field(default_factory=lambda: kind(**vars(agent))))],
         bases=(Command,),
         frozen=True,
     )
@@ -98,7 +99,31 @@ def parse(words: Sequence[str]) -> tuple[Agent, Command]:
             args=rest,
             config=(tyro.conf.CascadeSubcommandArgs,),
         )
-    return parsed.agent, parsed
+    return type(agent)(**vars(parsed.agent)), parsed
+
+
+def _find_agent(name: str) -> Agent:
+    """Return the agent of a preset, or of a class of the user's own, "module:Class"."""
+    if ":" in name:
+        own: Agent = find_class("agent", name)()
+        return own
+    key = name.replace("-", "_")
+    if key not in PRESETS:
+        raise ValueError(f"train: {unknown('agent', name, PRESETS)}")
+    return PRESETS[key]
+
+
+def _with_own_slots(agent: Agent, words: Sequence[str]) -> Any:
+    """Return the type of an agent, which also takes the slots "module:Class" that words name."""
+    hints, changed = get_type_hints(type(agent)), []
+    for slot, kind in (found.groups() for word in words if (found := OWN_SLOT.fullmatch(word))):
+        if slot not in hints:
+            raise ValueError(f"train: {unknown('slot', slot, SLOT_NAMES)}")
+        own: Any = Annotated[find_class(slot, kind), tyro.conf.subcommand(name=kind)]
+        changed.append((slot, hints[slot] | own, field(default=vars(agent)[slot])))
+    if not changed:
+        return type(agent)
+    return make_dataclass(type(agent).__name__, changed, bases=(type(agent),), frozen=True)
 
 
 @contextmanager

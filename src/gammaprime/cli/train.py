@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 USAGE = """\
 usage: gammaprime train AGENT --task TASK [--steps N] [--seed N] [--out DIR]
-AGENT: ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up
+AGENT: ppo, trpo, pg, td3, ddpg or sac; also trpo-baselines, ddpg-spinning-up, ppo-cartpole,
+       ppo-pendulum, ppo-acrobot, or a class of your own as module:Class
 all options of an agent and its slots: gammaprime train ppo --help"""
 
 

@@ -3,7 +3,7 @@
 A dataclass becomes a table of JSON or TOML with its ``kind``: ``PPO(advantage=TaylorQ(order=2))``
 is ``{"kind": "ppo", "advantage": {"kind": "taylor_q", "order": 2, ...}, ...}``.  Infinity is
 written "inf".  Keys that a table leaves out keep their defaults, unknown keys are refused.
-A slot of the user's own is ``{"kind": "module:Class", ...}``.
+A slot or an agent of the user's own is ``{"kind": "module:Class", ...}``.
 
 No simulator is needed here: the time limits of tasks are data (`gammaprime.envs.time_limit`).
 """
@@ -21,7 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from gammaprime import envs
-from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy
+from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy, OnPolicy
 from gammaprime.runs.directory import folder_name
 from gammaprime.types import check_whole, unknown
 
@@ -128,7 +128,7 @@ class RunConfig:
     def name(self) -> str:
         """Agent, task and seed: the readable part of the folder's name."""
         task = self.task if isinstance(self.task, str) else self.task["object"]
-        return f"{name_of(self.agent)}-{re.sub('[/:]', '-', task)}-s{self.seed}"
+        return re.sub("[/:]", "-", f"{name_of(self.agent)}-{task}-s{self.seed}")
 
     @property
     def folder(self) -> str:
@@ -199,7 +199,7 @@ def whole_steps(steps: float) -> int:
 def kind_of(cls: type) -> str:
     """Return the name of a class in tables: PPO is ppo, TaylorQ is taylor_q.
 
-    A slot that was written outside of the package is "module:Class".
+    A slot or an agent that was written outside of the package is "module:Class".
     """
     if not cls.__module__.startswith("gammaprime."):
         return f"{cls.__module__}:{cls.__qualname__}"
@@ -265,21 +265,26 @@ def _from_kinds(key: str, table: Any, kinds: Mapping[str, type]) -> Any:
     if not isinstance(table, Mapping) or "kind" not in table:
         raise ValueError(f"{key}={table!r}: must be a table with a kind: {', '.join(kinds)}")
     kind, rest = table["kind"], {name: x for name, x in table.items() if name != "kind"}
-    if key in SLOTS and ":" in str(kind):
-        return from_table(_find_slot(key, kind), rest)
+    if key in (*SLOTS, "agent") and ":" in str(kind):
+        return from_table(find_class(key, kind), rest)
     if kind not in kinds:
         raise ValueError(unknown(f"kind of {key}", kind, kinds))
     return from_table(kinds[kind], rest)
 
 
-def _find_slot(key: str, kind: str) -> type:
-    """Return a slot of the user's own, "module:Class", which must be a dataclass."""
+def find_class(key: str, kind: str) -> type:
+    """Return a slot or an agent of the user's own, "module:Class"; its module is imported.
+
+    It must be a dataclass, and as an agent a subclass of `OnPolicy` or `OffPolicy`, such as PPO.
+    """
     try:
         found = resolve_name(kind)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{key}={kind!r}: must be an importable module:Class ({error})") from None
     if not (isinstance(found, type) and is_dataclass(found)):
         raise ValueError(f"{key}={kind!r}: must be a dataclass")
+    if key == "agent" and not issubclass(found, OnPolicy | OffPolicy):
+        raise ValueError(f"{key}={kind!r}: must be a subclass of an agent, such as PPO")
     return found
 
 

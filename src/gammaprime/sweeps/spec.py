@@ -400,12 +400,13 @@ def _parse_agent(base: Any, settings: Table) -> Agent:
 
     changes = dict(base) if isinstance(base, Mapping) else {"kind": base}
     name = str(changes.pop("kind", None)).replace("-", "_")
-    if name not in PRESETS:
+    if name not in PRESETS and ":" not in name:
         raise ValueError(unknown("base", name, PRESETS))
     for table in (changes, settings):
         if "kind" in table:
             raise ValueError("unknown key 'kind': did you mean 'base'?")
-    return agent_from(to_table(PRESETS[name]) | _plain({**changes, **settings}))
+    table = to_table(PRESETS[name]) if name in PRESETS else {"kind": name}
+    return agent_from(table | _plain({**changes, **settings}))
 
 
 def _parse_config(agent: Agent, task: str, shared: Table, own: Table) -> RunConfig:

@@ -1,0 +1,106 @@
+"""Slots and agents of a user's own, from Python to the command line, sweeps, resume and figures."""
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+pytest.importorskip("tyro")
+
+import gammaprime as gp
+from gammaprime import cli
+from gammaprime.cli import options
+from gammaprime.runs import startup
+from gammaprime.runs.config import RunConfig
+
+EXAMPLE = Path(__file__).parents[2] / "examples/own_slot.py"
+SMALL = "--num-envs 2 --num-steps 16 --hidden 4 --epochs 1 --minibatches 1 --time-limit 20"
+SPEC = """
+title = "Mine"
+base = {{ kind = "{module}:ClippedPPO", num_steps = 16, hidden = [4], epochs = 1, minibatches = 1 }}
+tasks = ["Hopper-v4"]
+seeds = "0:1"
+steps = 64
+time_limit = 20
+evaluation = {{ every = 0 }}
+
+[[variants]]
+name = "mine"
+advantage = {{ kind = "{module}:Tempered", temperature = 2.0 }}
+
+[figure]
+kind = "curves"
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's own, on the path of this process and of its children."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(startup, "use_one_thread", lambda: None)
+    monkeypatch.setattr(startup, "cache_compilations", lambda folder: True)
+    (tmp_path / "lib").mkdir()
+    shutil.copy(EXAMPLE, tmp_path / "lib/my_own_module.py")
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    yield "my_own_module"
+    sys.modules.pop("my_own_module", None)
+
+
+def test_command_line__takes_an_own_slot_and_an_own_agent_with_their_settings(module):
+    words = f"{module}:ClippedPPO --task Hopper-v4 --largest-reward 3 --gamma 0.9"
+    words += f" advantage:{module}:Tempered --advantage.temperature 2"
+    agent, _ = options.parse(words.split())
+    mine = sys.modules[module]
+    assert agent == mine.ClippedPPO(gamma=0.9, largest_reward=3.0, advantage=mine.Tempered(2.0))
+    assert type(agent) is mine.ClippedPPO
+
+
+def test_run__is_trained_resumed_evaluated_and_named_by_its_slot(module, capsys):
+    slot = f"advantage:{module}:Tempered --advantage.temperature"
+    text = f"train ppo --task Hopper-v4 --steps 64 {SMALL} --evaluation.episodes 2 --no-tensorboard"
+    for value in (2, 3):
+        assert cli.main(f"{text} {slot} {value}".split()) == 0
+    first, second = sorted(Path("results/runs").iterdir())
+    assert first.name != second.name
+    stored = json.loads((first / "config.json").read_text())["settings"]["agent"]["advantage"]
+    assert stored["kind"] == f"{module}:Tempered"
+    assert cli.main(["resume", str(first)]) == 0
+    assert cli.main(["evaluate", str(first), "--episodes", "1"]) == 0
+    assert cli.main(["plot", "results/runs", "--out", "a.svg"]) == 0
+    assert "temperature 3.0" in Path("a.svg").read_text()
+
+
+def test_sweep__trains_and_draws_an_own_agent_with_an_own_slot(module):
+    Path("mine.toml").write_text(SPEC.format(module=module))
+    assert cli.main(["run", "mine.toml", "--out", "runs", "--workers", "1"]) == 0
+    (done,) = Path("runs").glob("*/done")
+    assert done.parent.name.startswith("my_own_module-ClippedPPO-Hopper-v4-s0-")
+    assert cli.main(["figure", "mine.toml", "--runs", "runs", "--out", "figures"]) == 0
+    assert Path("figures/mine.png").is_file()
+
+
+def test_table_of_an_own_agent__comes_back_as_the_agent(module):
+    pytest.importorskip(module)
+    mine = sys.modules[module]
+    config = RunConfig(mine.ClippedPPO(advantage=mine.Tempered(2.0)), "Hopper-v4", 2048).resolve()
+    assert RunConfig.from_table(json.loads(json.dumps(config.to_table()))) == config
+
+
+@dataclass(frozen=True)
+class Lacking:
+    num_heads = 1
+
+    def check(self, gamma): ...
+
+
+def test_missing_method__is_named():
+    with pytest.raises(ValueError, match=r"advantage=Lacking.*it lacks estimate$"):
+        gp.PPO(advantage=Lacking())
+    with pytest.raises(ValueError, match=r"weighting=Lacking.*it lacks weights$"):
+        gp.PPO(weighting=Lacking())
