@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet --no-warn-script-location
+OWN := sb3-2.6.0 zoo tianshou rllib
 PINS := --constraint constraints.txt --build-constraint constraints.txt
 
 .PHONY: help demo test test-slow test-integrations check format bench docs clean
@@ -25,9 +26,11 @@ test: $(VENV)/.dev  ## the default tests
 test-slow: $(VENV)/.dev  ## the tests that take minutes
 	$(BIN)/pytest -n auto -m slow
 
-test-integrations: $(VENV)/.sb3-2.6.0/.done $(VENV)/.zoo/.done  ## adapters with trainers that need environments of their own
+test-integrations: $(OWN:%=$(VENV)/.%/.done)  ## adapters with trainers that need environments of their own
 	$(VENV)/.sb3-2.6.0/bin/pytest tests/integrations
 	$(VENV)/.zoo/bin/pytest tests/integrations/test_zoo.py
+	$(VENV)/.tianshou/bin/pytest tests/integrations/test_tianshou.py
+	$(VENV)/.rllib/bin/pytest tests/integrations/test_rllib.py
 
 check: $(VENV)/.dev  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -62,13 +65,17 @@ $(VENV)/.train,report $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.pip pypr
 	$(PIP) $(PINS) --editable '.[$*]'
 	@touch $@
 
-# The oldest Stable-Baselines3 wants an older Gymnasium, RL Zoo an older python-dateutil.
+# The oldest Stable-Baselines3 and RLlib want an older Gymnasium, RL Zoo an older python-dateutil, Tianshou an older virtualenv.
 $(VENV)/.sb3-2.6.0/.done: WANTED := stable-baselines3==2.6.0 sb3-contrib==2.6.0
 $(VENV)/.sb3-2.6.0/.done: FREE := gymnasium|stable_baselines3|sb3_contrib
 $(VENV)/.zoo/.done: WANTED := rl_zoo3 sb3-contrib
 $(VENV)/.zoo/.done: FREE := python-dateutil
-$(VENV)/.sb3-2.6.0/.done $(VENV)/.zoo/.done: $(VENV)/.pip pyproject.toml constraints.txt
+$(VENV)/.tianshou/.done: WANTED := tianshou==2.0.1
+$(VENV)/.tianshou/.done: FREE := virtualenv|filelock|python-dateutil
+$(VENV)/.rllib/.done: WANTED := ray[rllib]==2.60.0 torch
+$(VENV)/.rllib/.done: FREE := gymnasium
+$(OWN:%=$(VENV)/.%/.done): $(VENV)/.pip pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
 	grep -vE '^($(FREE))==' constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --editable . pytest hypothesis $(WANTED)
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --editable . pytest hypothesis $(WANTED:%='%')
 	@touch $@

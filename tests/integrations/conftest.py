@@ -4,7 +4,17 @@ from importlib.util import find_spec
 
 import pytest
 
-collect_ignore_glob = [] if find_spec("stable_baselines3") else ["test_sb3_*.py", "test_arrays.py"]
+collect_ignore_glob = [
+    tests
+    for package, tests in (
+        ("stable_baselines3", "test_sb3_*.py"),
+        ("torch", "test_arrays.py"),
+        ("torchrl", "test_torchrl*.py"),
+        ("tianshou", "test_tianshou*.py"),
+        ("pyarrow", "test_rllib*.py"),  # Ray alone does without it
+    )
+    if find_spec(package) is None
+]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,9 +1,8 @@
-"""Environments whose episodes end in every way, and a wrapper that writes down what was seen."""
+"""Environments whose episodes end in every way, and one that tells trainers apart."""
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
 
 LIMIT = 9
 
@@ -11,7 +10,8 @@ LIMIT = 9
 class Ends(gymnasium.Env):
     """Random rewards and observations; deaths, time limits, and both in the same step.
 
-    Its infos tell what happened: ``truth`` is (terminated, truncated, age of the state left).
+    Its infos tell what happened: ``truth`` is (terminated, truncated, age of the state left);
+    ``history`` holds them all.
     """
 
     def __init__(self, actions="discrete", observations="box", seed=0):
@@ -21,6 +21,7 @@ class Ends(gymnasium.Env):
             spaces.Discrete(2) if actions == "discrete" else spaces.Box(-1.0, 1.0, (2,))
         )
         self.rng = np.random.default_rng(seed)
+        self.history = []
 
     def reset(self, *, seed=None, options=None):
         self.age = 0
@@ -32,6 +33,7 @@ class Ends(gymnasium.Env):
         # At the limit every other episode dies as well.
         terminated, truncated = died or (late and self.rng.random() < 0.4), late
         truth = terminated, truncated, self.age
+        self.history.append(truth)
         self.age += 1
         reward = float(self.rng.normal() + np.sum(action))
         return self._observe(), reward, terminated, truncated, {"truth": truth}
@@ -69,23 +71,3 @@ class Choice(gymnasium.Env):
         obs = np.zeros(12, np.float32)
         obs[2 * min(self.age, 5) + self.chosen] = 1.0
         return obs
-
-
-def make_ends(num_envs=3, vec_env=DummyVecEnv, **settings):
-    return vec_env([lambda i=i: Ends(seed=i, **settings) for i in range(num_envs)])
-
-
-class Recorder(VecEnvWrapper):
-    """Rewards and infos of every step, as the trainer receives them and before it edits them."""
-
-    def __init__(self, venv):
-        super().__init__(venv)
-        self.steps = []
-
-    def reset(self):
-        return self.venv.reset()
-
-    def step_wait(self):
-        obs, rewards, dones, infos = self.venv.step_wait()
-        self.steps.append((np.array(rewards, np.float64), [info.get("truth") for info in infos]))
-        return obs, rewards, dones, infos

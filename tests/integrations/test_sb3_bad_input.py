@@ -16,8 +16,8 @@ from gammaprime.agents import TaylorQ, TaylorWeight
 from gammaprime.agents.weightings import AveragedWeight
 from gammaprime.integrations import rollouts
 from gammaprime.integrations.sb3 import Taylor
-from integrations.tasks import make_ends
 from integrations.trainers import make, parameters
+from integrations.vec_envs import make_ends
 
 SLOTS = TaylorQ(0.99, order=1), TaylorWeight(0.99, 3)
 ROLLOUT = 48

@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from torch.nn import functional
 
 from gammaprime.integrations.sb3 import DensityRatio
-from integrations.tasks import make_ends
+from integrations.vec_envs import make_ends
 
 OFF_POLICY = ["TD3", "DDPG", "SAC", "TQC"]
 STARTS, BATCH = 30, 16
@@ -83,9 +83,9 @@ def test_actor_gradient__is_the_sum_of_weighted_gradients(name, scale):
     plain = gradients(model)
     callback._on_training_start()
     with torch.no_grad():  # a ratio that differs between states
-        for x in callback.network.parameters():
+        for x in callback.ratio.network.parameters():
             x.mul_(3.0)
-    network = copy.deepcopy(callback.network)
+    network = copy.deepcopy(callback.ratio.network)
     weighted = gradients(model)
     callback._on_training_end()
     set_random_seed(0)

@@ -12,8 +12,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNorm
 from gammaprime.agents import TaylorQ, TaylorWeight
 from gammaprime.integrations.sb3 import Taylor
 from integrations import written_out
-from integrations.tasks import Choice, Recorder, make_ends
+from integrations.tasks import Choice
 from integrations.trainers import GAMMA, LAM, ON_POLICY, TORCH, Witness, in_torch, make, parameters
+from integrations.vec_envs import Recorder, make_ends
 
 NUM_STEPS, NUM_ENVS = 16, 3
 ONES = TaylorWeight(1.0, math.inf)
@@ -95,21 +96,12 @@ def written_advantages(slot, rollout, steps):
         for i, (terminated, truncated, _) in enumerate(truths):
             if truncated and not terminated:
                 boots[t, i] = next(terminal)[0]
-    deaths = sum(truth[0] for _, truths in steps for truth in truths)
-    survival = {"survival": 1.0 - deaths / boots.size, "zero": 0.0, "constant": 1.0}[slot.tail]
-    result = np.zeros_like(boots)
+    table = []
     for i, terminated, truncated in columns(steps):
-        ends = terminated, truncated
         rewards = [float(row[i]) for row, _ in steps]
         values = [float(x) for x in rollout["values"][:, i]]
-        gae = written_out.advantages(rewards, values, boots[:, i], *ends, GAMMA, LAM)
-        base = [a + v for a, v in zip(gae, values, strict=True)]
-        discounts = GAMMA, slot.gamma_prime
-        extra = written_out.added(base, boots[:, i], *ends, discounts, slot.order, survival)
-        for t in range(NUM_STEPS):
-            off = written_out.baseline(values[t], *discounts, slot.order) if slot.center else 0.0
-            result[t, i] = gae[t] + slot.eta * (extra[t] - off)
-    return result
+        table.append((rewards, values, boots[:, i], terminated, truncated))
+    return np.array(written_out.expanded(slot, table, GAMMA, LAM)).T
 
 
 EXPANSIONS = [

@@ -64,3 +64,24 @@ def baseline(value, gamma, gamma_prime, order):
     c = (gamma_prime - gamma) / (1.0 - gamma)
     scale = c / (1.0 - c) if math.isinf(order) else sum(c**k for k in range(1, order + 1))
     return scale * value
+
+
+def expanded(slot, columns, gamma, lam):
+    """Advantages of every column after an expansion.
+
+    A column is (rewards, values, boots, terminated, truncated), each a list over time; ``boots``
+    holds values of successors and is read at cuts.
+    """
+    deaths = [flag for *_, terminated, _ in columns for flag in terminated]
+    rate = 1.0 - sum(map(bool, deaths)) / len(deaths)
+    survival = {"survival": rate, "zero": 0.0, "constant": 1.0}[slot.tail]
+    discounts = gamma, slot.gamma_prime
+    result = []
+    for rewards, values, boots, *ends in columns:
+        gae = advantages(rewards, values, boots, *ends, gamma, lam)
+        base = [a + v for a, v in zip(gae, values, strict=True)]
+        extra = added(base, boots, *ends, discounts, slot.order, survival)
+        off = [baseline(v, *discounts, slot.order) if slot.center else 0.0 for v in values]
+        more = [slot.eta * (x - y) for x, y in zip(extra, off, strict=True)]
+        result.append([a + x for a, x in zip(gae, more, strict=True)])
+    return result

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
-
 from gammaprime.integrations import sb3
-from gammaprime.integrations.rollouts import check_version
+from gammaprime.integrations.rollouts import check_version, missing
 from gammaprime.integrations.sb3 import DensityRatio, Taylor
+
+try:
+    from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
+except ImportError as error:
+    raise missing("contrib", error) from None
 
 __all__ = ["DensityRatio", "Judge", "Taylor"]
 

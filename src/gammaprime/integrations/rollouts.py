@@ -1,4 +1,4 @@
-"""Functions that all adapters share: reading slots, expanding a rollout, counting ages."""
+"""Code that all adapters share: reading slots, expanding a rollout, counting ages."""
 
 from __future__ import annotations
 
@@ -41,6 +41,72 @@ class Report(NamedTuple):
             tail_share=float(shares.mean()),
             survival=float(estimators.survival_rate(ends[0])),
         )
+
+
+def warn_of_tail(share: float, longer: str) -> None:
+    """Warn that more than half of an expansion is left to the tail rule."""
+    warnings.warn(
+        f"taylor/tail_share={share:.2f}: more than half of the expansion lies beyond the ends of "
+        f"rollouts, where the tail rule decides; take longer rollouts ({longer}), a lower order "
+        "or a smaller gamma_prime",
+        stacklevel=3,
+    )
+
+
+class Slots:
+    """The two slots of an adapter, applied to whole rollouts.
+
+    ``longer`` names the trainer's setting that makes rollouts longer, for a warning.
+    """
+
+    def __init__(self, advantage: Any, weighting: Any, gamma: float, longer: str):
+        self.advantage, self.weighting = read_slots(advantage, weighting)
+        self.numbers: dict[str, float] = {}
+        """Numbers of the last rollout, by the names under which they are logged."""
+        self._longer = longer
+        self._warned = False
+        self.check(gamma)
+
+    def check(self, gamma: float) -> None:
+        """Raise if a slot cannot work with the trainer's γ."""
+        self.advantage.check(gamma)
+        self.weighting.check(gamma)
+
+    @property
+    def weighs(self) -> bool:
+        """True if the policy's term is weighted."""
+        return not isinstance(self.weighting, Uniform)
+
+    def expand(
+        self,
+        advantage: Array,
+        value: Array,
+        next_value: Array,
+        ends: tuple[Array, Array],
+        gamma: float,
+    ) -> Array:
+        """Return the advantages of a rollout, expanded, in NumPy and their own dtype.
+
+        ``next_value`` is read only at cuts.  Shapes: all (T, ...) -> (T, ...).
+        """
+        if not isinstance(self.advantage, TaylorQ):
+            return advantage
+        before, values, following = (
+            np.asarray(x, dtype=np.float64) for x in (advantage, value, next_value)
+        )
+        after = expand_rollout(self.advantage, before, values, following, ends, gamma)
+        report = Report.of(self.advantage, before, after, ends, gamma)
+        self.numbers |= {f"taylor/{name}": number for name, number in report._asdict().items()}
+        if report.tail_share > 0.5 and not self._warned:
+            self._warned = True
+            warn_of_tail(report.tail_share, self._longer)
+        return after.astype(advantage.dtype)
+
+    def weigh(self, ages: Array, gamma: float) -> Array:
+        """Return the weights of rows of these ages.  Shapes: (T, ...) -> (T, ...) float32."""
+        weights = np.asarray(self.weighting.weights(ages, gamma), dtype=np.float32)
+        self.numbers["taylor/mean_weight"] = float(weights.mean())
+        return weights
 
 
 def read_slots(advantage: Any, weighting: Any) -> tuple[GAE | TaylorQ, WeightingSlot]:
@@ -123,6 +189,11 @@ def count_ages(starts: Array, first: Array) -> Array:
     opened[0] = -1
     opened = np.maximum.accumulate(opened, axis=0)
     return np.where(opened < 0, first + row, row - opened)
+
+
+def missing(extra: str, error: ImportError) -> ImportError:
+    """Return the error of a trainer that is not installed, with the line that installs it."""
+    return ImportError(f"{error}: this adapter needs pip install 'gammaprime[{extra}]'")
 
 
 def check_version(package: str, oldest: str, newest: str) -> None:

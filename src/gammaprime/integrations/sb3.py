@@ -15,11 +15,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EventCallback
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from gammaprime.agents.advantages import GAE, TaylorQ
 from gammaprime.agents.weightings import Uniform, WeightingSlot
@@ -29,10 +24,22 @@ from gammaprime.integrations.rollouts import (
     check_version,
     count_ages,
     expand_rollout,
+    missing,
     read_slots,
+    warn_of_tail,
 )
-from gammaprime.integrations.sb3_evaluation import Judge
-from gammaprime.integrations.sb3_off_policy import DensityRatio
+
+try:
+    import torch
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.buffers import RolloutBuffer
+    from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EventCallback
+    from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+
+    from gammaprime.integrations.sb3_evaluation import Judge
+    from gammaprime.integrations.sb3_off_policy import DensityRatio
+except ImportError as error:
+    raise missing("sb3", error) from None
 
 __all__ = ["DensityRatio", "Judge", "Taylor"]
 
@@ -149,12 +156,7 @@ class Taylor(BaseCallback):
             self.logger.record_mean(f"taylor/{name}", number)
         if report.tail_share > 0.5 and not self._warned:
             self._warned = True
-            warnings.warn(
-                f"taylor/tail_share={report.tail_share:.2f}: more than half of the expansion lies "
-                "beyond the ends of rollouts, where the tail rule decides; take longer rollouts "
-                "(n_steps), a lower order or a smaller gamma_prime",
-                stacklevel=2,
-            )
+            warn_of_tail(report.tail_share, "n_steps")
 
     def weigh(self, buffer: RolloutBuffer, samples: Any, rows: np.ndarray) -> Any:
         """Return a minibatch whose advantages are standardised, as the trainer would, and weighted.

@@ -15,11 +15,10 @@ import torch
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.torch_layers import create_mlp
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
-from torch.nn import functional
 
 from gammaprime.agents import weightings
+from gammaprime.integrations.ratios import Ratio
 
 TRAINERS = ("TD3", "SAC", "TQC")  # DDPG is a TD3
 
@@ -59,8 +58,7 @@ class DensityRatio(BaseCallback):
             learning_rate=learning_rate,
         )
         self.seed = seed
-        self.network: Any = None
-        """Its output z gives the ratio, softplus(z)."""
+        self.ratio: Ratio | None = None
         self._hooks: list[Any] = []
         self._scale: torch.Tensor | None = None
 
@@ -92,7 +90,7 @@ class DensityRatio(BaseCallback):
 
     def _on_training_start(self) -> None:
         actor = self.model.actor
-        if self.network is None:
+        if self.ratio is None:
             self._start_ratio(actor)
         layers = dict(actor.named_children())
         self._hooks = [actor.features_extractor.register_forward_hook(self._see_features)]
@@ -101,14 +99,11 @@ class DensityRatio(BaseCallback):
                 self._hooks.append(layers[name].register_forward_hook(self._scale_gradient))
 
     def _start_ratio(self, actor: Any) -> None:
-        """Make the network without touching the random numbers of the trainer."""
+        """Make the network of the ratio, of the actor's size."""
         seed = self.model.seed if self.seed is None else self.seed
         self._rng = np.random.default_rng(seed)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(self._rng.integers(2**62)))
-            layers = create_mlp(actor.features_dim, 1, list(actor.net_arch))
-            self.network = torch.nn.Sequential(*layers).to(self.model.device)
-        self._optimiser = torch.optim.Adam(self.network.parameters())
+        settings = actor.features_dim, list(actor.net_arch), int(self._rng.integers(2**62))
+        self.ratio = Ratio(self.weighting, *settings, self.model.device)
 
     def _on_step(self) -> bool:
         return True
@@ -140,22 +135,15 @@ class DensityRatio(BaseCallback):
 
         Shapes: (B, F) -> (B, 1).
         """
+        assert self.ratio is not None
         count = self.weighting.batch_size or len(features)
         actor = self.model.actor
         with torch.no_grad():
             recent = actor.extract_features(self._draw(count), actor.features_extractor)
-        logs = log_softplus(self.network(torch.cat([recent, features])))
-        loss = functional.softplus(-logs[:count]).mean() + functional.softplus(logs[count:]).mean()
-        rate = self.weighting.learning_rate or actor.optimizer.param_groups[0]["lr"]
-        self._optimiser.param_groups[0]["lr"] = rate
-        self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-        tempered = self.weighting.inverse_temperature * logs[count:].detach()
-        weight = torch.exp(tempered - tempered.max())
-        scale = weight / weight.mean()
-        self.logger.record_mean("density_ratio/loss", loss.item())
-        self.logger.record_mean("density_ratio/effective_share", 1.0 / (scale**2).mean().item())
+        rate = actor.optimizer.param_groups[0]["lr"]
+        scale = self.ratio.learn(recent, features, rate)
+        for name, number in self.ratio.numbers.items():
+            self.logger.record_mean(name, number)
         return scale if self.weighting.scale == "sum" else scale / len(scale)
 
     def _draw(self, count: int) -> Any:
@@ -177,11 +165,6 @@ class DensityRatio(BaseCallback):
         if torch.is_grad_enabled() and self._scale is not None:
             scale = self._scale
             output.register_hook(lambda x: x * scale)  # type: ignore[no-untyped-call]
-
-
-def log_softplus(z: torch.Tensor) -> torch.Tensor:
-    """Return log softplus(z), which is z itself far below 0."""
-    return torch.where(z < -15.0, z, functional.softplus(z.clamp(min=-15.0)).log())
 
 
 def _is_supported(model: Any) -> bool:
