@@ -592,3 +592,11 @@ class Policy:
         action = self.actor(batch) if rng is None else self.actor.sample(batch, rng)
         action = action + self.start if self.low is None else action.clip(self.low, self.high)
         return action[0] if obs.ndim == 1 else action
+
+    def predict(self, obs: Array, deterministic: bool = False) -> tuple[Array, None]:
+        """Action and None, as Stable-Baselines3's ``predict`` returns them.
+
+        Unless it is deterministic, the action is drawn with fresh randomness; call the policy with
+        a generator of your own to draw it again.
+        """
+        return self(obs, None if deterministic else np.random.default_rng()), None

@@ -12,6 +12,7 @@ from rich.console import Console
 from gammaprime.agents import PPO
 from gammaprime.cli.show import Display, SweepDisplay, duration, forecast_line
 from gammaprime.runs.config import RunConfig
+from gammaprime.runs.progress import Pace
 from gammaprime.runs.training import Update
 from gammaprime.sweeps.driver import Driver, State, plan
 from gammaprime.sweeps.forecast import Cost, Forecast, kind_of_run
@@ -55,16 +56,14 @@ def test_log__is_a_few_clean_lines(monkeypatch):
     assert len(lines) == 6
 
 
-def test_speed__is_that_of_learning_once_there_is_any(monkeypatch):
-    moments = iter([0.0, 0.1, 0.2, 10.2, 20.2])
-    monkeypatch.setattr("gammaprime.cli.show.time.monotonic", lambda: next(moments))
-    display = Display(Console(file=io.StringIO()))
-    for steps in (100, 200):
-        display.on_update(update(steps))
-    assert "1,000 steps/s" in display.line(update(200))
-    for steps in (300, 350, 400):
-        display.on_update(update(steps, **{"train/critic_loss": 1.0}))
-    assert "5 steps/s  2 min 0 s left" in display.line(update(400))
+def test_speed__is_that_of_learning_once_there_is_any():
+    pace = Pace()
+    for steps, moment in ((100, 0.0), (200, 0.1)):
+        pace.add(update(steps), moment)
+    assert "1,000 steps/s" in pace.line(update(200))
+    for steps, moment in ((300, 0.2), (350, 10.2), (400, 20.2)):
+        pace.add(update(steps, **{"train/critic_loss": 1.0}), moment)
+    assert "5 steps/s  2 min 0 s left" in pace.line(update(400))
 
 
 def test_terminal__sees_one_line_that_is_redrawn(monkeypatch):

@@ -40,7 +40,10 @@ MAY_IMPORT = {
     "experiments": {*WORDS, "tabular", "estimators"},
     "sweeps": {*BELOW_RUNS, "runs", "experiments", "figures"},
     "figures": {*WORDS, *SHOWN},
-    "integrations": {*WORDS, "estimators", "agents.advantages", "agents.weightings"},
+    "integrations": {
+        *WORDS,
+        *("estimators", "agents.advantages", "agents.weightings", "networks"),
+    },
     "cli": {*BELOW_RUNS, "experiments", "runs", "sweeps", "figures"},
 }
 # Package -> the only rooms that may import it.

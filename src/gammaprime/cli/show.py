@@ -12,17 +12,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from gammaprime.runs.progress import REFRESH, Pace, duration
 from gammaprime.runs.training import Callback, Start, Update
 from gammaprime.sweeps.driver import Driver, Job, State, Watcher
 from gammaprime.sweeps.forecast import Cost, Forecast, Kind, format_bytes, seconds_left
 from gammaprime.sweeps.spec import Sweep
 
-REFRESH = 0.2
-"""Seconds between two drawings in a terminal."""
 LOG_SECONDS = 30.0
 """Seconds between two lines elsewhere."""
-REMEMBERED = 20.0
-"""Seconds over which the speed of a run is measured."""
 ROWS = 20
 """Most runs in the table of a sweep; its headline counts all."""
 
@@ -70,9 +67,7 @@ class Display(Screen, Callback):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
-        self._marks: list[tuple[float, int]] = []
-        self._evaluated = ""
-        self._learning = False
+        self._pace = Pace()
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -85,47 +80,19 @@ class Display(Screen, Callback):
 
     def on_evaluation(self, update: Update) -> None:
         """Print the three returns of an evaluation."""
-        row = update.row
-        self._evaluated = f"evaluated {row['eval/mean_reward']:.1f}"
-        three = (
-            f"return {row['eval/mean_reward']:.1f}, J_γ {row['eval/mean_reward_gamma']:.1f}, "
-            f"J_γ' {row['eval/mean_reward_gamma_prime']:.1f}"
-        )
-        self.console.print(f"step {update.steps:,}: evaluation of the policy: {three}")
+        self.console.print(self._pace.evaluated(update))
 
     def on_update(self, update: Update) -> None:
         """Show how far the run is."""
         now = time.monotonic()
-        # Exploring is many times faster than learning: its speed would promise an early end.
-        if not self._learning and any(name.startswith("train/") for name in update.row):
-            self._learning = True
-            self._marks.clear()
-        self._marks.append((now, update.steps))
-        while len(self._marks) > 2 and now - self._marks[0][0] > REMEMBERED:
-            self._marks.pop(0)
+        self._pace.add(update, now)
         if not self.is_due(now, last=update.steps >= update.total_steps):
             return
-        line = self.line(update)
+        line = self._pace.line(update)
         if self.console.is_terminal:
             self.draw(Text(line, no_wrap=True, overflow="ellipsis"))
         else:
             self.console.print(line)
-
-    def line(self, update: Update) -> str:
-        """Return the state of the run in the width of a terminal."""
-        parts = [f"{100 * update.steps // update.total_steps:3d} %", f"step {update.steps:,}"]
-        if "rollout/ep_rew_mean" in update.row:
-            parts.append(f"return {update.row['rollout/ep_rew_mean']:.1f}")
-        if self._evaluated:
-            parts.append(self._evaluated)
-        # The first update compiles: there is no speed before the second.
-        if len(self._marks) > 1:
-            (then, from_step), (now, to_step) = self._marks[0], self._marks[-1]
-            speed = (to_step - from_step) / max(now - then, 1e-9)
-            parts.append(f"{speed:,.0f} steps/s")
-            left = (update.total_steps - update.steps) / max(speed, 1e-9)
-            parts.append(f"{duration(left)} left" if left else "done")
-        return "  ".join(parts)
 
 
 class SweepDisplay(Screen, Watcher):
@@ -222,14 +189,3 @@ def forecast_line(cost: Forecast, size: int) -> str:
         return f"{what}; {told}, without what could not be measured: {', '.join(names)}"
     speed = cost.steps / max(cost.seconds, 1e-9)
     return f"{what}; measured {speed:,.0f} steps/s together: {told}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as a text like 42 s, 3 min 20 s or 2 h 5 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"

@@ -48,7 +48,9 @@ def train(words: Sequence[str]) -> int:
 
     upkeep = (asked.checkpoint_seconds, asked.tensorboard, None, asked.threads)
     return _watch(
-        lambda display: training.train(*numbers, out, [Announce(), display], *run_options, *upkeep)
+        lambda display: training.train(
+            *numbers, out, [Announce(), display], *run_options, *upkeep, progress=False
+        )
     )
 
 
@@ -74,7 +76,9 @@ def resume(arguments: argparse.Namespace) -> int:
 
     _use_cache(arguments.cache)
     upkeep = (arguments.checkpoint_seconds, arguments.tensorboard, None, arguments.threads)
-    return _watch(lambda display: training.resume(arguments.run, [display], *upkeep))
+    return _watch(
+        lambda display: training.resume(arguments.run, [display], *upkeep, progress=False)
+    )
 
 
 def _watch(start: Callable[[Callback], Run]) -> int:

@@ -146,6 +146,7 @@ def train(
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
     threads: int = 1,
+    progress: bool | None = None,
 ) -> Run:
     """Train an agent, or go on where the run in ``out`` stopped.
 
@@ -171,6 +172,7 @@ def train(
         command: Command line for the manifest; that of this process by default.
         threads: Threads that step the environments of a MuJoCo task, at most one for each; no
             number depends on it.
+        progress: Show a line of progress; by default in a terminal and in a notebook.
 
     Returns:
         The run with its metrics and its policy.
@@ -180,7 +182,15 @@ def train(
     with closing(Environments(env_or_task, agent, *options)) as world:
         asked = (world.limit(evaluation or Evaluation()), time_limit, time_feature, stagger)
         config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked)
-        return _train(config.resolve(), world, out, callbacks, upkeep)
+        return _train(config.resolve(), world, out, _watched(callbacks, progress), upkeep)
+
+
+def _watched(callbacks: Sequence[Callback], progress: bool | None) -> list[Callback]:
+    """Return the callbacks, and the line of progress if it is asked for or somebody sees it."""
+    from gammaprime.runs.progress import ProgressLine, is_watched
+
+    shown = is_watched() if progress is None else progress
+    return [*callbacks, ProgressLine()] if shown else list(callbacks)
 
 
 def train_config(
@@ -244,13 +254,14 @@ def resume(
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
     threads: int = 1,
+    progress: bool | None = None,
 ) -> Run:
     """Go on with the run in a folder, as its config.json describes it; see `train`."""
     path = run.path if isinstance(run, Run) else Path(run)
     if path is None:
         raise ValueError("run: was kept in memory, and has no folder to resume from")
     upkeep = (checkpoint_seconds, tensorboard, command, threads)
-    return train_config(read_config(path), path, callbacks, *upkeep)
+    return train_config(read_config(path), path, _watched(callbacks, progress), *upkeep)
 
 
 class Scores(NamedTuple):

@@ -1,0 +1,82 @@
+"""The callbacks of docs/callbacks.md work as printed, and progress is shown from Python."""
+
+import io
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+
+import gammaprime as gp
+from gammaprime.runs.progress import ProgressLine
+from runs.training_runs import STEPS, run
+
+PAGE = (Path(__file__).parents[2] / "docs/callbacks.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(class .*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+class Recorder:
+    """A stub that notes every call: of wandb, of its run, and of mlflow."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        def call(*args, **kwargs):
+            self.calls.append((name, args, kwargs))
+            return self
+
+        return call
+
+
+@pytest.fixture
+def page():
+    names = {"gp": gp, "wandb": Recorder(), "mlflow": Recorder()}
+    for block in BLOCKS:
+        exec(compile(block, "docs/callbacks.md", "exec"), names)
+    return SimpleNamespace(**names)
+
+
+def test_early_stopping__stops_at_the_first_evaluation_that_is_good_enough(page, tmp_path):
+    found = run(tmp_path / "run", [page.StopAtReturn(-1e9)])
+    assert not found.done
+    assert found.steps == 96  # where the first evaluation is
+    assert gp.resume(found, progress=False).done
+    assert run(None, [page.StopAtReturn(1e9)]).done
+
+
+@pytest.mark.parametrize("name", ["LogToWandb", "LogToMlflow"])
+def test_trackers__are_told_settings_and_every_update(page, name):
+    callback = vars(page)[name]()
+    found = run(None, [callback])
+    stub = page.wandb if name == "LogToWandb" else page.mlflow
+    logged = [call for call in stub.calls if call[0] in ("log", "log_metrics")]
+    assert [call[2]["step"] for call in logged] == [
+        row["time/total_timesteps"] for row in found.rows
+    ]
+    assert logged[-1][1][0]["eval/mean_reward"] == found.rows[-1]["eval/mean_reward"]
+    assert not any(isinstance(x, list) for call in logged for x in call[1][0].values())
+    assert stub.calls[-1][0] in ("finish", "end_run")
+
+
+def test_progress__is_one_line_that_is_written_over(monkeypatch):
+    stream = io.StringIO()
+    run(None, [ProgressLine(stream)])
+    first, *lines = stream.getvalue().split("\r")
+    assert first.startswith(f"{STEPS} steps: 8 rollouts of 32; trained with γ = 0.99, judged by")
+    assert re.match(rf"100 %  step {STEPS} .*steps/s  done *\n$", lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "terminal", "shown"), [(True, 0, 1), (None, 1, 1), (None, 0, 0), (False, 1, 0)]
+)
+def test_progress__is_shown_when_asked_for_or_seen(asked, terminal, shown, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: bool(terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    run(None, progress=asked)
+    assert ("trained with γ = 0.99" in stream.getvalue()) == bool(shown)
