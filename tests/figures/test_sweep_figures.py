@@ -79,6 +79,16 @@ def test_curves__are_dotted_where_seeds_are_missing(sweep):
     assert np.isnan(dotted[0]).all()  # no seed of PPO is missing
 
 
+def test_panel_of_a_task_that_has_not_begun__says_so(tmp_path):
+    on_hopper = {"Hopper-v4": 1.0}
+    sweep, results = fake_runs.stored(
+        fake_runs.CURVES, tmp_path, level, lambda planned: on_hopper.get(planned.task, 0.0)
+    )
+    begun, empty = curves.plot(options.read(sweep), results).axes
+    assert [text.get_text() for text in empty.texts] == ["no run yet"]
+    assert [text.get_text() for text in begun.texts] == []
+
+
 def test_curves__say_how_many_seeds_they_have_and_what_was_changed(sweep):
     told = texts(curves.plot(options.read(sweep[0]), sweep[1]))
     assert "28 of 30 runs are finished (seeds: PPO(K) on Walker2d-v4 3 of 5)" in told

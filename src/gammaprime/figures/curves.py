@@ -122,6 +122,10 @@ def draw_task(axes: Axes, task: str, drawn: Sequence[Line]) -> None:
         axes.plot(line.grid, np.where(joined, middle, np.nan), color=look.color, linestyle=":")
         solid = np.where(lacking, np.nan, middle)
         axes.plot(line.grid, solid, color=look.color, linestyle=look.linestyle)
+    if not any(line.seeds.any() for line in shown.values()):
+        axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", va="center")
+        axes.set(xticks=[], yticks=[])
+        return
     axes.margins(x=0.0)
     axes.xaxis.set_major_formatter(style.count_steps)
     axes.locator_params(axis="x", nbins=5)
