@@ -223,6 +223,15 @@ def test_enjoy__on_a_task_that_is_not_known_here_names_the_task(stored, house, c
     assert "task='Hoper-v4': no such task; did you mean Hopper-v4" in capsys.readouterr().err
 
 
+def test_evaluate__on_another_version_of_the_task(stored, capsys):
+    assert run(f"evaluate {stored} --episodes 2 --task Hopper-v5") == 0
+    assert "Hopper-v5, 2 episodes" in capsys.readouterr().out
+    assert run(f"evaluate {stored} --episodes 2 --task Walker2d-v4") == 2
+    assert "has observations of shape (17,), the policy was trained on (11,)" in (
+        capsys.readouterr().err
+    )
+
+
 def test_off_policy_run__is_trained_judged_and_found_done(house, capsys):
     small = "--num-steps 8 --hidden 4 --batch-size 4 --random-steps 16 --learning-starts 24"
     text = f"train ddpg --task Hopper-v4 --steps 64 {small} --time-limit 20 --out run"

@@ -50,6 +50,16 @@ def test_run__starts_every_run_of_the_sweep_and_points_to_its_figure(house, pool
     assert len(pool.started) == 15
 
 
+def test_dry_run__names_every_run_and_writes_nothing(house, pool, capsys):
+    assert cli.main(["run", "small.toml", "--out", "here", "--dry-run"]) == 0
+    *runs, last = capsys.readouterr().out.splitlines()
+    assert last == "15 runs, 0 done; nothing was started"
+    folders = [config.folder for _, config in load_experiment("small.toml").configs()]
+    assert [line.rpartition("/")[2] for line in runs] == folders
+    assert pool.started == []
+    assert not (house / "here").exists()
+
+
 def test_changes__reach_the_runs_and_are_told(house, pool, capsys):
     words = ["run", "small.toml", "--steps", "2e3", "--seeds", "4:6", "--tasks", "Walker2d-v4"]
     assert cli.main(words) == 0

@@ -199,7 +199,6 @@ def test_rewards_that_are_not_finite__are_named():
 
 BAD_OBSERVATIONS = [
     spaces.Discrete(4),
-    spaces.Box(0, 255, (8, 8, 3), np.uint8),
     spaces.Dict({"a": spaces.Discrete(2)}),
     spaces.Tuple([spaces.Discrete(2)]),
     spaces.MultiBinary(3),
@@ -322,3 +321,25 @@ def test_answers__are_checked_once_for_each_environment(monkeypatch):
     env.reset(1)
     wanted = [f"{call}() of environment {row}" for call in ("reset", "step") for row in (0, 1)]
     assert checked == wanted
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "help_"),
+    [
+        (spaces.Box(0, 255, (8, 8, 3), np.uint8), spaces.Discrete(2), "Stable-Baselines3"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), spaces.Discrete(2), "FlattenObservation"),
+        (spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 3]), "TransformAction"),
+    ],
+)
+def test_spaces_that_no_agent_knows__are_refused_with_what_helps(observations, actions, help_):
+    class Odd(gymnasium.Env):
+        observation_space, action_space = observations, actions
+
+    with pytest.raises(ValueError, match=help_):
+        envs.make(Odd)
+
+
+def test_vector_environment__is_refused_with_what_helps():
+    vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    with pytest.raises(ValueError, match="list of the constructors of its rows"):
+        envs.make(vector)

@@ -8,6 +8,7 @@ import pytest
 from figures import fake_runs
 from gammaprime import figures
 from gammaprime.figures import ablations, curves, options, tables
+from gammaprime.sweeps.spec import load_experiment
 
 COMPARE = 'compare = [["PPO 0.999", "PPO"], ["PPO(K)", "PPO"]]'
 LEVELS = {"PPO": 100.0, "PPO 0.999": 60.0, "PPO(K)": 120.0, "η = 0.02": 150.0, "K = ∞": 80.0}
@@ -230,13 +231,14 @@ def cells(results, shown):
 
 
 @pytest.mark.paper("table:td3")
-def test_table__has_mean_and_half_a_standard_deviation_and_bold_ties(sweep, tmp_path):
+def test_table__has_mean_and_one_standard_deviation_and_bold_ties(sweep, tmp_path):
     text = markdown(options.read(sweep[0]), sweep[1], tmp_path)
-    half = 0.5 * np.std(np.arange(5))
-    row = f"| Hopper-v4 | 102 ± {half:.3g} (5) | 62 ± {half:.3g} (5) | **122 ± {half:.3g} (5)** |"
+    one = np.std(np.arange(5))
+    row = f"| Hopper-v4 | 102 ± {one:.3g} (5) | 62 ± {one:.3g} (5) | **122 ± {one:.3g} (5)** |"
     assert row in text
-    assert "**121 ± 0.408 (3 of 5)**" in text
-    assert "mean ± 0.5 standard deviations" in text
+    assert "**121 ± 0.816 (3 of 5)**" in text
+    assert "mean ± one standard deviation over seeds" in text
+    assert options.read(load_experiment("table_td3")).spread == 0.5  # as the paper's
     assert "every mean that is not below the best's own lower end" in text
     assert "28 of 30 runs are finished" in text
 
@@ -268,9 +270,7 @@ def test_table__counts_the_seeds_of_each_cell_and_those_above_the_level(sweep, t
     text = fake_runs.CURVES.replace(COMPARE, 'levels = { "Hopper-v4" = 102.5 }')
     few = [r for r in sweep[1] if r.variant == "PPO" or r.seed < 2]
     text = markdown(options.read(fake_runs.load(text)), few, tmp_path)
-    assert (
-        "| 102 ± 0.707 (5; 2 high) | 60.5 ± 0.25 (2; 0 high) | **120 ± 0.25 (2; 2 high)** |" in text
-    )
+    assert "| 102 ± 1.41 (5; 2 high) | 60.5 ± 0.5 (2; 0 high) | **120 ± 0.5 (2; 2 high)** |" in text
     assert "and of those that end high, above 102 on Hopper-v4." in text
     (stored,) = [
         r

@@ -141,6 +141,9 @@ def _add_training(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", parents=[folder], help="evaluate a run's policy")
     evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="default: 10")
     evaluate.add_argument("--seed", type=int, default=0, help="default: 0")
+    evaluate.add_argument(
+        "--task", help="another task with the same observations and actions; default: the run's"
+    )
     evaluate.set_defaults(command=train.evaluate)
 
     enjoy = commands.add_parser("enjoy", parents=[folder], help="make a video of a run's policy")
@@ -174,6 +177,9 @@ def _add_experiments(commands: Any) -> None:
     )
     _add_out(run, RUNS)
     run.add_argument("--force", action="store_true", help="compute again what is already done")
+    run.add_argument(
+        "--dry-run", action="store_true", help="print the runs and their folders, and stop"
+    )
     ways = run.add_argument_group("for sweeps, how they are run; no number depends on it")
     ways.add_argument("--workers", type=int, metavar="N", help="runs at a time; default: cores")
     ways.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster, or `local` for a new one")

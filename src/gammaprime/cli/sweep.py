@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gammaprime.sweeps.driver import Job
     from gammaprime.sweeps.spec import Computation, Sweep
 
@@ -52,6 +54,9 @@ def _run_computation(arguments: argparse.Namespace, experiment: Computation) -> 
         option = name.replace("_", "-")
         raise ValueError(f"--{option}: is for sweeps of training runs, not for {experiment.name}")
     path = experiment.path(arguments.out)
+    if arguments.dry_run:
+        print(f"{path}\nnothing was started")
+        return 0
     try:
         if not arguments.force and is_done(path, experiment.config):
             print(f"{path}\nalready done; --force runs it again")
@@ -74,6 +79,8 @@ def _run_sweep(arguments: argparse.Namespace, experiment: Sweep) -> int:
     if arguments.force:
         raise ValueError("--force: a sweep repeats nothing; remove the folders of its runs instead")
     sweep = experiment.change(**_given(arguments, CHANGES))
+    if arguments.dry_run:
+        return _print_plan(sweep, arguments.out)
     command = shlex.join(sys.argv)
     try:
         with SweepDisplay() as display:
@@ -87,6 +94,19 @@ def _run_sweep(arguments: argparse.Namespace, experiment: Sweep) -> int:
         _print_missing(failed, command)
     print(f"next: {_next_figure(arguments)}")
     return INCOMPLETE if failed else 0
+
+
+def _print_plan(sweep: Sweep, out: Path) -> int:
+    """Print every run of a sweep with its state and its folder; nothing is written."""
+    from gammaprime.sweeps.driver import State
+
+    jobs = sweep.jobs(out)
+    for job in jobs:
+        state = f"{job.state} ({job.message})" if job.message else str(job.state)
+        print(f"{job.title}: {job.config.total_steps:,} steps, {state}, {job.path}")
+    done = sum(job.state is State.DONE for job in jobs)
+    print(f"{len(jobs)} runs, {done} done; nothing was started")
+    return 0
 
 
 def _print_missing(failed: Sequence[Job], command: str) -> None:

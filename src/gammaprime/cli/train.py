@@ -115,7 +115,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     from gammaprime.runs import training
 
     try:
-        print(training.evaluate(arguments.run, arguments.episodes, arguments.seed))
+        asked = (arguments.episodes, arguments.seed, arguments.task)
+        print(training.evaluate(arguments.run, *asked))
     except BreakdownError as error:
         print(f"gammaprime: {error}", file=sys.stderr)
         return 3

@@ -150,6 +150,7 @@ def _make_object(task: Any, num_envs: int, time_limit: int | None, stagger: bool
         constructors = list(task)
     else:
         raise ValueError(
-            f"task={task!r}: must be an id, a Gymnasium environment or constructors of them"
+            f"task={task!r}: must be an id, a Gymnasium environment or constructors of them "
+            "(in the place of a vector environment, a list of the constructors of its rows)"
         )
     return GymEnv(constructors, time_limit=time_limit, stagger=stagger)

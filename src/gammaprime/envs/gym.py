@@ -178,9 +178,13 @@ class GymEnv:
 def observation_space(space: Any) -> Box:
     """The description of a Gymnasium observation space, if it is a vector of real numbers."""
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+        is_image = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 3
+        help_ = "images need a trainer with convolutions, such as Stable-Baselines3, with "
+        help_ += "gammaprime.integrations.sb3"
+        if not is_image:
+            help_ = "gymnasium.wrappers.FlattenObservation makes one of most spaces"
         raise ValueError(
-            f"observation space {space} is not supported: must be a Box with one axis "
-            "(gymnasium.wrappers.FlattenObservation makes one of most spaces)"
+            f"observation space {space} is not supported: must be a Box with one axis ({help_})"
         )
     dtype = space.dtype if np.issubdtype(space.dtype, np.floating) else np.float32
     return Box(space.shape, np.dtype(dtype), space.low, space.high)
@@ -195,7 +199,7 @@ def action_space(space: Any) -> Box | Discrete:
         return Box(space.shape, np.dtype(np.float32), space.low, space.high)
     raise ValueError(
         f"action space {space} is not supported: must be a Discrete, or a Box of floats with "
-        "one axis"
+        "one axis (gymnasium.wrappers.TransformAction can number those of a MultiDiscrete)"
     )
 
 

@@ -142,7 +142,7 @@ def _parse(sweep: Sweep, names: _Names, band: str | None) -> FigureOptions:
         _one_of("returns", table.get("returns", "training"), RETURNS),
         _one_of("band", band or table.get("band", "median_std"), BANDS),
         check_count("last", table.get("last", 10)),
-        _spread(table.get("spread", 0.5)),
+        _spread(table.get("spread", 1.0)),
         _levels(table.get("levels", {})),
         _panels(table["panels"], names) if is_ablation else (),
         normalise_by,

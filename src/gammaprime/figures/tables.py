@@ -170,7 +170,7 @@ def legend(options: FigureOptions) -> str:
     levels = [f"{show(level)} on {task}" for task, level in options.levels.items()]
     high = f" and of those that end high, above {', '.join(levels)}" if levels else ""
     return (
-        f"Undiscounted return: mean ± {options.spread:g} standard deviations over seeds of a "
+        f"Undiscounted return: mean ± {_deviations(options.spread)} over seeds of a "
         f"seed's mean over {summaries.describe_final(options)}; in parentheses the number of "
         f"seeds{high}. In bold: the best mean of a row, and every mean that is not below the "
         "best's own lower end."
@@ -229,3 +229,8 @@ def show(number: float) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _deviations(spread: float) -> str:
+    """Say how many standard deviations stand behind ±."""
+    return "one standard deviation" if spread == 1.0 else f"{spread:g} standard deviations"

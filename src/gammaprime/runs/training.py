@@ -287,20 +287,24 @@ class Scores(NamedTuple):
         return "\n".join([head, *rows])
 
 
-def evaluate(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> Scores:
+def evaluate(
+    run: Run | str | Path, episodes: int = 10, seed: int = 0, task: str | None = None
+) -> Scores:
     """Evaluate the newest policy of a run; NumPy and a simulator are enough.
 
     Args:
         run: A run or its folder.
         episodes: Number of episodes.
         seed: Seed of the environments.
+        task: Another task with the same observations and actions, such as another version.
 
     Returns:
         Length, return, J_γ and J_γ' of every episode; its text is a table of means.
     """
     found = run if isinstance(run, Run) else Run.load(run)
     config = found.config
-    if not isinstance(config.task, str):
+    judged = task or config.task
+    if not isinstance(judged, str):
         where = found.path or "run"
         raise ValueError(f"{where}: was trained on an object, which is not here to be evaluated")
     if episodes < 1:
@@ -308,17 +312,32 @@ def evaluate(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> Scores
     gamma, gamma_prime = config.agent.gamma, config.resolve().evaluation.gamma_prime
     assert gamma_prime is not None
     rows = max(n for n in range(1, min(AT_ONCE, episodes) + 1) if episodes % n == 0)
-    env = envs.make(
-        config.task, rows, time_limit=config.time_limit, time_feature=config.time_feature
-    )
+    env = envs.make(judged, rows, time_limit=config.time_limit, time_feature=config.time_feature)
     try:
+        _check_fit(found.policy, env, judged)
         with one_blas_thread():
             played = evaluation_loop.evaluate(
                 found.policy.actor, env, episodes, seed, gamma, gamma_prime
             )
     finally:
         env.close()
-    return Scores(config.task, gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
+    return Scores(judged, gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
+
+
+def _check_fit(policy: Policy, env: VecEnv, task: str) -> None:
+    """Refuse a task whose observations or actions are not those that the policy was trained on."""
+    inputs = (len(policy.actor.network[0].weight),)
+    if env.observation.shape != inputs:
+        raise ValueError(
+            f"task={task!r}: has observations of shape {env.observation.shape}, the policy was "
+            f"trained on {inputs}"
+        )
+    if isinstance(env.action, Box) and policy.low is not None:
+        fits = env.action.shape == policy.low.shape
+    else:
+        fits = not isinstance(env.action, Box) and policy.low is None
+    if not fits:
+        raise ValueError(f"task={task!r}: has other actions than the policy was trained on")
 
 
 class Environments:
