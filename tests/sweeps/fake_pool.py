@@ -1,6 +1,6 @@
 """Pools that train nothing: runs end as they are told to."""
 
-from gammaprime.runs.directory import to_json
+from gammaprime.runs.directory import METRICS, finish_training, to_json
 from gammaprime.sweeps.local import DONE
 
 
@@ -61,4 +61,5 @@ class Stopping(FakePool):
 def finish(job):
     job.path.mkdir(parents=True, exist_ok=True)
     (job.path / "config.json").write_bytes(to_json(job.config.to_table()))
-    (job.path / "done").write_text("{}")
+    (job.path / METRICS).write_bytes(b"")
+    finish_training(job.path, 0.0)
