@@ -18,7 +18,7 @@ from ray.tune.registry import register_env
 
 from gammaprime.agents import TaylorQ, TaylorWeight
 from gammaprime.integrations.rllib import TaylorAdvantages, TaylorPPOLearner
-from integrations import written_out
+from integrations import pages, written_out
 from integrations.tasks import Choice, Ends
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -69,11 +69,11 @@ class Trainer:
         self.learner = config.build_learner(spaces=spaces)
         if not self.learner._is_built:
             self.learner.build()
+        torch.manual_seed(1)
 
     def sample(self, num_steps):
         weights = self.learner.module[MODULE].get_state()
         self.runner.module.set_state(weights)
-        torch.manual_seed(1)
         return self.runner.sample(num_timesteps=num_steps, explore=True)
 
     def train(self, rollouts=3, num_steps=NUM_ENVS * NUM_STEPS, **settings):
@@ -275,3 +275,9 @@ def test_names_that_the_adapter_leans_on():
     wanted = {"rl_module", "episodes", "batch"}
     assert wanted <= set(inspect.signature(TaylorAdvantages.__call__).parameters)
     assert wanted <= set(inspect.signature(GeneralAdvantageEstimation.__call__).parameters)
+
+
+def test_page__runs_as_printed():
+    trainer = Trainer(pages.run("rllib")["config"].env_runners(num_env_runners=0))
+    assert trainer.train(1, 64).isfinite().all()
+    assert "taylor/added" in trainer.results[MODULE]

@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from pathlib import Path
 
 import gymnasium
 import pytest
@@ -11,24 +10,21 @@ from stable_baselines3.common.monitor import Monitor
 
 import gammaprime
 from gammaprime.integrations.sb3 import Taylor
+from integrations import pages
 
-PAGES = Path(__file__).parents[2] / "docs/trainers"
 NEEDED = {"stable-baselines3": "stable_baselines3", "sb3-contrib": "sb3_contrib", "sbx": "sbx"}
 
 
 @pytest.mark.parametrize("page", NEEDED)
 def test_examples__run_as_printed(page):
     pytest.importorskip(NEEDED[page])
-    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    assert blocks
     names = {
         "model": PPO("MlpPolicy", "CartPole-v1", n_steps=64),
         "eval_env": Monitor(gymnasium.make("CartPole-v1")),
         "Taylor": Taylor,
         "TaylorQ": gammaprime.TaylorQ,
     }
-    for block in blocks:
+    for block in pages.blocks(page):
         fewer = re.sub(r"learn\([\d_]+", "learn(128", block).replace("5_000", "50")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="taylor/tail_share")
@@ -36,6 +32,6 @@ def test_examples__run_as_printed(page):
 
 
 def test_links__lead_somewhere():
-    for page in PAGES.glob("*.md"):
+    for page in pages.FOLDER.glob("*.md"):
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (PAGES / target).exists(), (page.name, target)
+            assert (pages.FOLDER / target).exists(), (page.name, target)

@@ -19,7 +19,7 @@ from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 
 from gammaprime.agents import TaylorQ, TaylorWeight
 from gammaprime.integrations.tianshou import TaylorA2C, TaylorNPG, TaylorPPO, TaylorTRPO
-from integrations import written_out
+from integrations import pages, written_out
 from integrations.tasks import Choice, Ends
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -339,3 +339,9 @@ def test_names_that_the_adapter_leans_on():
         assert prepare == ["self", "batch", "buffer", "indices"]
     assert "self.advantage_normalization" in inspect.getsource(PPO._update_with_batch)
     assert issubclass(Choice, gymnasium.Env)
+
+
+def test_page__runs_as_printed():
+    plain = make(PPO)
+    names = {"policy": plain.policy, "critic": plain.critic, "optim": AdamOptimizerFactory()}
+    assert trained(pages.run("tianshou", **names)["algorithm"], 1).isfinite().all()

@@ -15,13 +15,13 @@ with warnings.catch_warnings():
     from tensordict.nn import ProbabilisticTensorDictSequential as Chain
     from torchrl.collectors import Collector
     from torchrl.envs import GymWrapper, SerialEnv, StepCounter, TransformedEnv
-    from torchrl.objectives import A2CLoss, ClipPPOLoss
+    from torchrl.objectives import A2CLoss, ClipPPOLoss, SACLoss
     from torchrl.objectives.value import GAE
 
     from gammaprime.agents import TaylorQ, TaylorWeight
     from gammaprime.integrations.torchrl import TaylorGAE
 
-from integrations import written_out
+from integrations import pages, written_out
 from integrations.tasks import Choice, Ends
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -310,3 +310,15 @@ def test_names_that_the_adapter_leans_on():
     source = inspect.getsource(GAE.forward)
     assert source.count("self.average_gae") == 1
     assert "_normalize_advantage(" in source
+
+
+def test_page__runs_as_printed():
+    from integrations.test_torchrl_off_policy import gradients, make_loss, make_replay
+
+    replay, loss = make_replay(1500, 1200), make_loss(SACLoss)
+    found = pages.run("torchrl", loss=loss, replay_buffer=replay)
+    for name in ("advantages", "weighted"):
+        (data, _), *_ = collect(networks()[0], 1)
+        assert found[name](data)["advantage"].isfinite().all()
+    gradients(loss, replay.sample())
+    assert found["ratio"].numbers
