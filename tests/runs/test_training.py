@@ -1,9 +1,11 @@
 """Training runs in this process: what they store, tell and give back."""
 
 import json
+import runpy
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -242,3 +244,22 @@ def test_metrics__staggered_episodes_are_kept_apart_and_count_in_no_mean(tmp_pat
     assert [length for _, length, *_ in cut] == [5, 10, 15]
     assert {length for row in rows for _, length, *_ in row["episodes"]} == {20}
     assert {row["rollout/ep_len_mean"] for row in rows if "rollout/ep_len_mean" in row} == {20.0}
+
+
+def test_run__tells_itself_in_a_line(tmp_path):
+    found = run(tmp_path / "run", [StopAt(64)])
+    assert repr(found) == f"Run(ppo-Hopper-v4-s3, 64 of 256 steps, not done, {tmp_path / 'run'})"
+    assert repr(run(None)) == "Run(ppo-Hopper-v4-s3, 256 of 256 steps, done, in memory)"
+
+
+def test_environment_of_a_user__is_trained_on_and_evaluated_by_its_constructor():
+    path = Path(__file__).parents[2] / "examples/own_environment.py"
+    module = runpy.run_path(str(path))
+    scores = module["main"](steps=512)
+    assert scores.task == "Walk"
+    assert scores.length.shape == (5,)
+    trained = train(AGENT, module["Walk"], steps=STEPS, time_limit=20)
+    with pytest.raises(
+        ValueError, match="trained on an object, Walk; give its constructor as task="
+    ):
+        training.evaluate(trained)

@@ -38,6 +38,12 @@ class Run:
         done = is_done(folder, from_json(folder / "config.json"))
         return cls(folder, config, read_rows(folder), done)
 
+    def __repr__(self) -> str:
+        where = "in memory" if self.path is None else str(self.path)
+        state = "done" if self.done else "not done"
+        total = f"{self.steps:,} of {self.config.total_steps:,} steps"
+        return f"Run({self.config.name}, {total}, {state}, {where})"
+
     @property
     def steps(self) -> int:
         """Environment steps so far."""

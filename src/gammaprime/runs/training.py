@@ -288,7 +288,10 @@ class Scores(NamedTuple):
 
 
 def evaluate(
-    run: Run | str | Path, episodes: int = 10, seed: int = 0, task: str | None = None
+    run: Run | str | Path,
+    episodes: int = 10,
+    seed: int = 0,
+    task: str | Callable[[], Any] | None = None,
 ) -> Scores:
     """Evaluate the newest policy of a run; NumPy and a simulator are enough.
 
@@ -296,17 +299,20 @@ def evaluate(
         run: A run or its folder.
         episodes: Number of episodes.
         seed: Seed of the environments.
-        task: Another task with the same observations and actions, such as another version.
+        task: Another task with the same observations and actions, such as another version, or the
+            constructor of an environment of your own; by default the task of the run.
 
     Returns:
         Length, return, J_γ and J_γ' of every episode; its text is a table of means.
     """
     found = run if isinstance(run, Run) else Run.load(run)
     config = found.config
-    judged = task or config.task
-    if not isinstance(judged, str):
+    judged: Any = task or config.task
+    if isinstance(judged, dict):
         where = found.path or "run"
-        raise ValueError(f"{where}: was trained on an object, which is not here to be evaluated")
+        raise ValueError(
+            f"{where}: was trained on an object, {judged['object']}; give its constructor as task="
+        )
     if episodes < 1:
         raise ValueError(f"episodes={episodes!r}: must be at least 1")
     gamma, gamma_prime = config.agent.gamma, config.resolve().evaluation.gamma_prime
@@ -314,14 +320,14 @@ def evaluate(
     rows = max(n for n in range(1, min(AT_ONCE, episodes) + 1) if episodes % n == 0)
     env = envs.make(judged, rows, time_limit=config.time_limit, time_feature=config.time_feature)
     try:
-        _check_fit(found.policy, env, judged)
+        _check_fit(found.policy, env, _task_name(judged))
         with one_blas_thread():
             played = evaluation_loop.evaluate(
                 found.policy.actor, env, episodes, seed, gamma, gamma_prime
             )
     finally:
         env.close()
-    return Scores(judged, gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
+    return Scores(_task_name(judged), gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
 
 
 def _check_fit(policy: Policy, env: VecEnv, task: str) -> None:
