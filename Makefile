@@ -70,12 +70,14 @@ $(VENV)/.sb3-2.6.0/.done: WANTED := stable-baselines3==2.6.0 sb3-contrib==2.6.0
 $(VENV)/.sb3-2.6.0/.done: FREE := gymnasium|stable_baselines3|sb3_contrib
 $(VENV)/.zoo/.done: WANTED := rl_zoo3 sb3-contrib
 $(VENV)/.zoo/.done: FREE := python-dateutil
+$(VENV)/.tianshou/.done: EXTRA := [tianshou]
 $(VENV)/.tianshou/.done: WANTED := tianshou==2.0.1
 $(VENV)/.tianshou/.done: FREE := virtualenv|filelock|python-dateutil
-$(VENV)/.rllib/.done: WANTED := ray[rllib]==2.60.0 torch
+$(VENV)/.rllib/.done: EXTRA := [rllib]
+$(VENV)/.rllib/.done: WANTED := ray==2.60.0
 $(VENV)/.rllib/.done: FREE := gymnasium
 $(OWN:%=$(VENV)/.%/.done): $(VENV)/.pip pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
 	grep -vE '^($(FREE))==' constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --editable . pytest hypothesis $(WANTED:%='%')
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --editable '.$(EXTRA)' pytest hypothesis $(WANTED)
 	@touch $@

@@ -35,33 +35,169 @@ def measure_sb3(num_envs: int, num_steps: int) -> Callable[[], dict[str, float]]
         for name in callbacks
     }
 
-    def iterate(name: str) -> float:
-        start = time.perf_counter()
-        models[name].learn(num_envs * num_steps, callbacks[name])
-        return time.perf_counter() - start
+    return take_turns(
+        {
+            name: lambda name=name: models[name].learn(num_envs * num_steps, callbacks[name])
+            for name in callbacks
+        }
+    )
 
-    for name in callbacks:
-        iterate(name)
+
+NAMES = ("order 1", "order inf", "order 1 and weights")
+
+
+def measure_torchrl(num_envs: int, num_steps: int) -> Callable[[], dict[str, float]]:
+    """Iterations of PPO in TorchRL, written as in its tutorial, taking turns."""
+    import torch
+    from tensordict.nn import NormalParamExtractor, TensorDictModule
+    from torchrl.collectors import Collector
+    from torchrl.data import LazyTensorStorage, ReplayBuffer, SamplerWithoutReplacement
+    from torchrl.envs import GymEnv, SerialEnv, StepCounter, TransformedEnv
+    from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
+    from torchrl.objectives import ClipPPOLoss
+    from torchrl.objectives.value import GAE
+
+    from gammaprime.agents import TaylorQ, TaylorWeight
+    from gammaprime.integrations.torchrl import TaylorGAE
+
+    torch.set_num_threads(1)
+    usual = {"gamma": 0.99, "lmbda": 0.95, "average_gae": True}
+    estimators = {
+        "plain": GAE,
+        "order 1": lambda **more: TaylorGAE(TaylorQ(0.999, order=1), **more),
+        "order inf": lambda **more: TaylorGAE(TaylorQ(0.999, order=math.inf), **more),
+        "order 1 and weights": lambda **more: TaylorGAE(
+            TaylorQ(0.999, order=1), TaylorWeight(0.999, 10), **more
+        ),
+    }
+
+    def mlp(inputs: int, outputs: int, *last: torch.nn.Module) -> torch.nn.Module:
+        tanh, linear = torch.nn.Tanh, torch.nn.Linear
+        hidden = (linear(inputs, 64), tanh(), linear(64, 64), tanh())
+        return torch.nn.Sequential(*hidden, linear(64, outputs), *last)
+
+    def start(estimator: Callable[..., GAE]) -> Callable[[], None]:
+        env = TransformedEnv(SerialEnv(num_envs, lambda: GymEnv(TASK)), StepCounter())
+        net = mlp(3, 2, NormalParamExtractor())
+        module = TensorDictModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
+        actor = ProbabilisticActor(
+            module,
+            in_keys=["loc", "scale"],
+            distribution_class=TanhNormal,
+            spec=env.action_spec,
+            return_log_prob=True,
+        )
+        critic = ValueOperator(mlp(3, 1), in_keys=["observation"])
+        advantages = estimator(value_network=critic, **usual)
+        loss = ClipPPOLoss(actor, critic)
+        optimiser = torch.optim.Adam(loss.parameters(), 3e-4)
+        frames = num_envs * num_steps
+        data = iter(Collector(env, actor, frames_per_batch=frames, total_frames=-1))
+        sampler = SamplerWithoutReplacement()
+        buffer = ReplayBuffer(storage=LazyTensorStorage(frames), sampler=sampler, batch_size=64)
+
+        def iterate() -> None:
+            batch = next(data)
+            advantages(batch)
+            for _ in range(10):
+                buffer.empty()
+                buffer.extend(batch.reshape(-1))
+                for _ in range(frames // 64):
+                    losses = loss(buffer.sample())
+                    total = sum(x for name, x in losses.items() if name.startswith("loss_"))
+                    optimiser.zero_grad()
+                    total.backward()
+                    optimiser.step()
+
+        return iterate
+
+    runs = {name: start(estimator) for name, estimator in estimators.items()}
+    return take_turns(runs)
+
+
+def measure_density_ratio(steps: int = 1_000) -> Callable[[], dict[str, float]]:
+    """Updates of SB3's SAC, plain, with a ratio, and the ratio's own passes by themselves."""
+    import torch
+    from stable_baselines3 import SAC
+
+    from gammaprime.agents import weightings
+    from gammaprime.integrations.ratios import Ratio
+    from gammaprime.integrations.sb3 import DensityRatio
+
+    torch.set_num_threads(1)
+    settings = {"learning_starts": 300, "gradient_steps": 0, "seed": 0}
+    callbacks = {"plain": None, "ratio": DensityRatio(recent_size=500)}
+    models = {}
+    for name, callback in callbacks.items():
+        models[name] = SAC("MlpPolicy", TASK, **settings)
+        models[name].learn(steps, callback)
+    callbacks["ratio"]._on_training_start()  # the hooks that learn() takes away
+    alone = Ratio(weightings.DensityRatio(), 3, (256, 256), 0, torch.device("cpu"))
+    recent, replayed = torch.randn(2, 256, 3)
+
+    def own_passes() -> None:
+        for _ in range(50):
+            alone.learn(recent, replayed, 3e-4)
+
+    runs = {name: lambda model=model: model.train(50, 256) for name, model in models.items()}
+    clock = take_turns(runs | {"own passes": own_passes}, ratios=False)
 
     def measure() -> dict[str, float]:
-        rounds = [{name: iterate(name) for name in callbacks} for _ in range(ROUNDS)]
+        rounds = clock()
+        return {
+            "ratio / (plain + own passes)": rounds["ratio"]
+            / (rounds["plain"] + rounds["own passes"])
+        }
+
+    return measure
+
+
+def take_turns(
+    runs: dict[str, Callable[[], None]], ratios: bool = True
+) -> Callable[[], dict[str, float]]:
+    """Return medians over rounds: of times, or of the ratios to those of "plain"."""
+
+    def clock(run: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        run()
+        return time.perf_counter() - start
+
+    for run in runs.values():
+        clock(run)
+
+    def measure() -> dict[str, float]:
+        rounds = [{name: clock(run) for name, run in runs.items()} for _ in range(ROUNDS)]
+        if not ratios:
+            return {name: statistics.median(row[name] for row in rounds) for name in runs}
         return {
             f"{name} / plain": statistics.median(row[name] / row["plain"] for row in rounds)
-            for name in callbacks
+            for name in runs
             if name != "plain"
         }
 
     return measure
 
 
-NAMES = ("order 1", "order inf", "order 1 and weights")
+SIZES = ((8, 256), (1, 2048))
 
-CONTESTS = tuple(
+CONTESTS = (
+    *(
+        Measurement(
+            name=f"adapters_{trainer}_{num_envs}x{num_steps}",
+            claim=f"With Taylor, an iteration of {title} takes at most 5 % longer.",
+            setup=lambda measure=measure, size=(num_envs, num_steps): measure(*size),
+            limits={f"{name} / plain": LIMIT for name in NAMES},
+        )
+        for trainer, title, measure in (
+            ("sb3", "SB3's PPO", measure_sb3),
+            ("torchrl", "PPO in TorchRL", measure_torchrl),
+        )
+        for num_envs, num_steps in SIZES
+    ),
     Measurement(
-        name=f"adapters_sb3_{num_envs}x{num_steps}",
-        claim="With Taylor, an iteration of SB3's PPO takes at most 5 % longer.",
-        setup=lambda num_envs=num_envs, num_steps=num_steps: measure_sb3(num_envs, num_steps),
-        limits={f"{name} / plain": LIMIT for name in NAMES},
-    )
-    for num_envs, num_steps in ((8, 256), (1, 2048))
+        name="adapters_sb3_density_ratio",
+        claim="An update of SB3's SAC with DensityRatio takes that of SAC and the ratio's passes.",
+        setup=measure_density_ratio,
+        limits={"ratio / (plain + own passes)": LIMIT},
+    ),
 )
