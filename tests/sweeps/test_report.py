@@ -6,7 +6,10 @@ from importlib import resources
 
 import pytest
 
+from figures import fake_runs
+from gammaprime.figures import options
 from gammaprime.runs.directory import to_json
+from gammaprime.sweeps.driver import State
 from gammaprime.sweeps.report import find_notes, read_note, report, write_note
 from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
 
@@ -114,3 +117,69 @@ def test_planning_figures_and_reports__import_no_simulator_and_no_jax(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
     assert len(shipped()) > 10
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "manifest.json", "done"])
+def test_run_that_cannot_be_read__is_named_and_the_rest_is_shown(tmp_path, name):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    sweep, results = fake_runs.stored(fake_runs.CURVES, tmp_path / "runs", lambda planned: 100.0)
+    write_note(sweep, tmp_path / "runs")
+    damaged = results[3].path
+    (damaged / name).write_bytes((damaged / name).read_bytes()[:-3])
+    said = []
+    page = report(tmp_path / "runs", tmp_path / "page.html", said.append).read_text()
+    assert len(said) == 1
+    assert said[0].startswith(f"left out {damaged.name}: {damaged / name}: ")
+    assert damaged.name in page
+    assert sweep.title in page
+    with pytest.raises(ValueError, match=damaged.name):
+        sweep.results(tmp_path / "runs")
+
+
+def test_damaged_run__is_not_called_done(tmp_path):
+    sweep, results = fake_runs.stored(fake_runs.CURVES, tmp_path, lambda planned: 100.0)
+    metrics = results[0].path / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes().replace(b"1", b"2", 1))
+    jobs = sweep.jobs(tmp_path)
+    assert [job.state for job in jobs] == [State.FAILED] + [State.DONE] * (len(jobs) - 1)
+    assert "metrics.jsonl: damaged, its hash is not the one in 'done'" in jobs[0].message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('base = "ppo"', 'base = { kind = "ppo", weighting = "evil:Slot" }'),
+        ('tasks = ["Hopper-v4", "Walker2d-v4"]', 'tasks = ["evil:Env-v0"]'),
+        ("gamma = 0.999\n", 'gamma = 0.999\nadvantage = { kind = "evil:Slot" }\n'),
+    ],
+)
+def test_code_that_a_spec_names__is_imported_only_if_allowed(monkeypatch, tmp_path, change):
+    (tmp_path / "evil.py").write_text("raise RuntimeError('was run')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert change[0] in fake_runs.CURVES
+    text = fake_runs.CURVES.replace(*change)
+    with pytest.raises(ValueError, match=r"would import and run the module 'evil'.*--allow-impo"):
+        fake_runs.load(text)
+    monkeypatch.setenv("GAMMAPRIME_ALLOW_IMPORTS", "1")
+    with pytest.raises(RuntimeError, match="was run"):
+        fake_runs.load(text).configs()
+
+
+def test_code_that_a_note_names__is_not_imported(tmp_path):
+    (tmp_path / "sweeps").mkdir()
+    note = tmp_path / "sweeps/smoke-0.json"
+    note.write_bytes(to_json({"name": "smoke", "changed": {"tasks": ["evil:Env-v0"]}}))
+    with pytest.raises(ValueError, match="would import and run the module 'evil'"):
+        read_note(note)
+
+
+def test_variant_whose_name_is_no_formula__is_refused_before_anything_is_trained(tmp_path):
+    pytest.importorskip("matplotlib")
+    sweep = fake_runs.load(fake_runs.CURVES.replace('name = "PPO 0.999"', "name = '$\\gama$'"))
+    with pytest.raises(ValueError, match=r"'\$.*gama\$': is not a formula that can be drawn"):
+        sweep.run(tmp_path)
+    assert not list(tmp_path.iterdir())
+    for name in ("$\\gamma$", "5 $ and more"):
+        fine = fake_runs.CURVES.replace('"PPO 0.999"', f"'{name}'")
+        options.read(fake_runs.load(fine))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEBUG = "GAMMAPRIME_DEBUG"
+ALLOW_IMPORTS = "GAMMAPRIME_ALLOW_IMPORTS"
+ANYWHERE = ("--debug", "--allow-imports")
+"""Options that may stand anywhere."""
 BROKEN_PIPE = 141
 
 
@@ -29,17 +32,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     # Manifests name this command, not the program that calls this function.
-    before, sys.argv = sys.argv, ["gammaprime", *(word for word in words if word != "--debug")]
+    before, sys.argv = sys.argv, ["gammaprime", *(word for word in words if word not in ANYWHERE)]
+    allowed = os.environ.get(ALLOW_IMPORTS, "")
     try:
         from gammaprime.cli import terminal
 
+        if "--allow-imports" in words:
+            os.environ[ALLOW_IMPORTS] = "1"
         with terminal.any_encoding():
             return _answer(sys.argv[1:], "--debug" in words)
     except KeyboardInterrupt:
         print("\ngammaprime: interrupted; the same command starts it again", file=sys.stderr)
         return 130
     finally:
-        sys.argv = before
+        sys.argv, os.environ[ALLOW_IMPORTS] = before, allowed
 
 
 def _answer(words: list[str], debug: bool) -> int:
@@ -99,6 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gammaprime {__version__}")
     parser.add_argument("--debug", action="store_true", help=f"show tracebacks; so does {DEBUG}=1")
+    parser.add_argument(
+        "--allow-imports",
+        action="store_true",
+        help="let config.json and specs name code, module:Name, which is imported and run",
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_training(commands)
     _add_experiments(commands)

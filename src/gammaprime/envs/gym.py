@@ -6,6 +6,7 @@ starts new episodes, with seeds that were never used before, staggered again whe
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -235,9 +236,12 @@ def registered_ids() -> list[str]:
 
 
 def registered_limit(task: str) -> int | None:
-    """Return the time limit that an id is registered with."""
+    """Return the time limit that an id is registered with; of "module:id", by that module."""
+    module, _, name = task.rpartition(":")
     try:
-        return gymnasium.spec(task).max_episode_steps
+        if module:
+            importlib.import_module(module)
+        return gymnasium.spec(name).max_episode_steps
     except (gymnasium.error.Error, ImportError) as error:
         raise ValueError(f"task={task!r}: {error}") from error
 

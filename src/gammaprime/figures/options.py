@@ -92,12 +92,31 @@ class FigureOptions:
 def read(sweep: Sweep, band: str | None = None) -> FigureOptions:
     """Parse the table [figure] of a sweep; ``band`` replaces the spec's."""
     names = tuple(variant.name for variant in sweep.variants)
+    for text in (sweep.title, *names):
+        _check_formula(sweep.name, text)
     # Other tasks than the spec's may leave out variants that [figure] names.
     strict = "tasks" not in sweep.changed
     try:
         return _parse(sweep, _Names(names, strict), band)
     except ValueError as error:
         raise ValueError(f"{sweep.name}: figure: {error}") from None
+
+
+def _check_formula(name: str, text: str) -> None:
+    """Refuse a formula between $ that matplotlib cannot draw, if it is installed."""
+    if text.replace(r"\$", "").count("$") < 2:
+        return
+    try:
+        from matplotlib.mathtext import MathTextParser
+    except ImportError:
+        return
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise ValueError(
+            f"{name}: {text!r}: is not a formula that can be drawn ({reason})"
+        ) from None
 
 
 @dataclass(frozen=True)

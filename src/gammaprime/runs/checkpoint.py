@@ -153,7 +153,6 @@ def set_aside(folder: Path, step: int) -> None:
             if data.is_file():
                 data.replace(data.with_suffix(".safetensors.damaged"))
     remove_leftovers(folder)
-    remove_leftovers(folder / segments.REPLAY)
 
 
 def _check_promise(manifest: Path, promise: Mapping[str, Any]) -> None:

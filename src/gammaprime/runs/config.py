@@ -11,7 +11,9 @@ No simulator is needed here: the time limits of tasks are data (`gammaprime.envs
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -30,6 +32,8 @@ Table = dict[str, Any]
 DEFAULT_GAMMA_PRIME = 0.999
 """γ' of the reported returns of a task that has no time limit."""
 SLOTS = ("advantage", "weighting")
+ALLOW_IMPORTS = "GAMMAPRIME_ALLOW_IMPORTS"
+"""Environment variable, also set by --allow-imports; see `check_imports`."""
 SETTINGS = {"agent", "task", "protocol", "steps", "seed"}
 
 
@@ -80,10 +84,14 @@ class RunConfig:
     """Cut first episodes early, so that several environments do not share one age."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.agent, type) or not isinstance(self.agent, Agent):
+        if not isinstance(self.agent, OnPolicy | OffPolicy):
             raise ValueError(
                 f"agent={self.agent!r}: must be an agent with its settings, like PPO()"
             )
+        settings = {item.name: vars(self.agent)[item.name] for item in fields(self.agent)}
+        scalars = {name: x.item() for name, x in settings.items() if isinstance(x, np.generic)}
+        if scalars:  # NumPy's integers are no integers for JSON
+            object.__setattr__(self, "agent", replace(self.agent, **scalars))
         object.__setattr__(self, "seed", check_whole("seed", self.seed))
         object.__setattr__(self, "steps", whole_steps(self.steps))
         if self.steps < self.agent.rollout_size:
@@ -267,9 +275,35 @@ def _from_kinds(key: str, table: Any, kinds: Mapping[str, type]) -> Any:
     kind, rest = table["kind"], {name: x for name, x in table.items() if name != "kind"}
     if key in (*SLOTS, "agent") and ":" in str(kind):
         return from_table(find_class(key, kind), rest)
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(unknown(f"kind of {key}", kind, kinds))
     return from_table(kinds[kind], rest)
+
+
+def check_imports(*tables: Any, tasks: Iterable[Any] = ()) -> None:
+    """Refuse "module:Name" in a file: a task or a slot that would import and run that module.
+
+    Modules that are already imported are taken, and all if `ALLOW_IMPORTS` is set.
+    """
+    allowed = os.environ.get(ALLOW_IMPORTS, "0") not in ("", "0")
+    for name in code_names(*tables, tasks=tasks):
+        module = name.partition(":")[0]
+        if module not in sys.modules and not allowed:
+            raise ValueError(
+                f"{name!r} would import and run the module {module!r}; if you trust it: "
+                "--allow-imports, or in Python import it before"
+            )
+
+
+def code_names(*tables: Any, tasks: Iterable[Any] = ()) -> list[str]:
+    """Return each "module:Name" among tasks, agents and slots, given the tables of agents."""
+    parts = [part for table in tables for part in _with_slots(table)]
+    kinds = [part.get("kind") if isinstance(part, Mapping) else part for part in parts]
+    return [name for name in (*tasks, *kinds) if isinstance(name, str) and ":" in name]
+
+
+def _with_slots(table: Any) -> list[Any]:
+    return [table, *(table.get(key) for key in SLOTS)] if isinstance(table, Mapping) else [table]
 
 
 def find_class(key: str, kind: str) -> type:

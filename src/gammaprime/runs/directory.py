@@ -76,8 +76,8 @@ def _sync_folder(path: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of a process that was killed while it wrote."""
-    for stale in path.glob(".*.tmp"):
+    """Remove the temporary files of a process that was killed while it wrote, at any depth."""
+    for stale in path.rglob(".*.tmp"):
         stale.unlink(missing_ok=True)
 
 

@@ -130,10 +130,8 @@ class Lock:
         self.progress: Mapping[str, Any] = {}
         """How far the run is; the next heartbeat tells it."""
         self._owner = {
-            "machine": machine(),
+            **this_process(),
             "host": platform.node(),
-            "pid": os.getpid(),
-            "created": _created(os.getpid()),
             "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
             "since": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         }
@@ -176,6 +174,23 @@ class Lock:
         temporary = self.path / f"{PREFIX}{self.number:06d}.tmp"
         temporary.write_bytes(content)
         temporary.replace(_file(self.path, self.number))
+
+
+def this_process() -> dict[str, Any]:
+    """Return what names this process for `has_ended`."""
+    return {"machine": machine(), "pid": os.getpid(), "created": _created(os.getpid())}
+
+
+def has_ended(file: Path) -> bool:
+    """Return whether the process whose `this_process` is in a file ran here and has ended."""
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not _makes_sense(content) or content.get("machine") != machine():
+        return False
+    created = _created(content["pid"])
+    return created is None or abs(created - content["created"]) >= 1.0
 
 
 def machine() -> str:
@@ -245,9 +260,19 @@ def _content(path: Path, number: int) -> dict[str, Any]:
     """Return what a lock says; nothing if it is being written at this moment."""
     try:
         content = json.loads(_file(path, number).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         content = {}
-    return content if isinstance(content, dict) else {}
+    return content if _makes_sense(content) else {}
+
+
+def _makes_sense(content: Any) -> bool:
+    """Return whether the content of a lock is what `Lock.content` writes."""
+    if not isinstance(content, dict) or type(content.get("pid")) is not int:
+        return False
+    progress = content.get("progress", {})
+    numbers = (content.get("created"), *(progress.values() if isinstance(progress, dict) else ""))
+    known = isinstance(progress, dict) and (not progress or {"steps", "total"} <= set(progress))
+    return known and all(type(number) in (int, float) for number in numbers)
 
 
 def _newest(path: Path) -> int:

@@ -76,6 +76,7 @@ def read_history(path: Path) -> History:
         task = asked if isinstance(asked, str) else asked["object"]
     except (KeyError, TypeError) as error:
         raise DamagedError(f"{path / 'config.json'}: is not complete ({error!r})") from None
+    is_done(path, table)  # a finished run is refused if its numbers are not those it had
     rows, manifest = read_rows(path), path / "manifest.json"
     about = from_json(manifest) if manifest.is_file() else {}
     seconds = read_clock(path / WALL_CLOCK, [row[STEPS] for row in rows])

@@ -66,14 +66,17 @@ class Run:
 
 def read_config(path: Path) -> RunConfig:
     """Return the configuration of the training run in a folder."""
-    from gammaprime.runs.config import RunConfig
+    from gammaprime.runs.config import RunConfig, check_imports
 
     file = path / "config.json"
     if not file.is_file():
         raise FileNotFoundError(f"{path}: is not a run directory (it has no config.json)")
+    table = from_json(file)
     try:
-        return RunConfig.from_table(from_json(file))
-    except ValueError as error:
+        settings = table.get("settings", {})
+        check_imports(settings.get("agent"), tasks=[settings.get("task")])
+        return RunConfig.from_table(table)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file}: {error}") from None
 
 

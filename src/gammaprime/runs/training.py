@@ -32,7 +32,14 @@ from gammaprime.loops.off_policy_loop import OffPolicyLoop, continuous_actions
 from gammaprime.loops.rollout import BreakdownError, Episode
 from gammaprime.networks import LearnedActor, Policy
 from gammaprime.runs import checkpoint, directory, lock, provenance, segments
-from gammaprime.runs.config import Evaluation, RunConfig, gamma_prime_of, whole_steps
+from gammaprime.runs.config import (
+    Evaluation,
+    RunConfig,
+    code_names,
+    gamma_prime_of,
+    to_table,
+    whole_steps,
+)
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.metrics import (
     Board,
@@ -683,8 +690,11 @@ class Session:
         return BreakdownError(message, broken.arrays)
 
     def _command(self) -> str:
-        if isinstance(self.config.task, str):
-            return f"gammaprime resume {shlex.quote(str(self.path))}"
+        task = self.config.task
+        if isinstance(task, str):
+            code = code_names(to_table(self.config.agent), tasks=[task])
+            words = ["gammaprime", "resume", str(self.path), *(["--allow-imports"] if code else [])]
+            return shlex.join(words)
         return f"train() with the same arguments, out={str(self.path)!r} among them"
 
 

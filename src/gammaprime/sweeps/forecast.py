@@ -103,11 +103,11 @@ def stored_costs(out: Path) -> dict[Kind, Cost]:
             if table.get("kind") != "train" or not same or not seconds:
                 continue
             steps, kind = table["settings"]["steps"], kind_of_run(table)
-        except (OSError, ValueError, KeyError, TypeError):
+            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            cost = Cost(steps / seconds, size / steps, 0.0, START_SECONDS)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
             continue
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        costs = (size / steps, 0.0, START_SECONDS)
-        found.setdefault(kind, []).append(Cost(steps / seconds, *costs))
+        found.setdefault(kind, []).append(cost)
     return {kind: Cost(*map(median, zip(*costs, strict=True))) for kind, costs in found.items()}
 
 

@@ -8,7 +8,6 @@ storage, or begins again.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gammaprime.runs import lock, provenance, startup
-from gammaprime.runs.directory import CHECKPOINTS, write_whole
+from gammaprime.runs.directory import CHECKPOINTS, to_json, write_whole
 from gammaprime.sweeps.local import BUSY, FAILED, LOG, train_job
 
 if TYPE_CHECKING:
@@ -55,10 +54,7 @@ class RayPool:
         with ExitStack() as stack:
             _connect(address, workers)
             stack.callback(ray.shutdown)
-            # A node that sees this file sees the folder.
-            handle, name = tempfile.mkstemp(dir=out.absolute(), prefix=".shared-")
-            os.close(handle)
-            self._token = Path(name)
+            self._token = _make_token(out.absolute())
             stack.callback(self._token.unlink, missing_ok=True)
             self._opened = stack.pop_all()
 
@@ -120,6 +116,16 @@ class RayPool:
         for _, _, stack in self._tasks.values():
             stack.close()
         self._opened.close()
+
+
+def _make_token(out: Path) -> Path:
+    """Make a file that only nodes see which see the results folder; remove those of the dead."""
+    for stale in out.glob(".shared-*"):
+        if lock.has_ended(stale):
+            stale.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile(dir=out, prefix=".shared-", delete=False) as file:
+        file.write(to_json(lock.this_process()))
+    return Path(file.name)
 
 
 def _connect(address: str, workers: int | None) -> None:

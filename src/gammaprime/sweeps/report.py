@@ -39,6 +39,8 @@ def find_notes(out: Path) -> list[Path]:
 
 def read_note(file: Path) -> Sweep:
     """Return the sweep of a note; `ValueError` if it can no longer be read."""
+    from gammaprime.runs.config import check_imports
+
     entry = from_json(file)
     name, changed, text = entry.get("name"), entry.get("changed"), entry.get("text", "")
     if not (isinstance(name, str) and isinstance(changed, dict)):
@@ -47,6 +49,7 @@ def read_note(file: Path) -> Sweep:
         raise ValueError(f"{file}: text={text!r}: must be that of a spec")
     if set(changed) - {"steps", "seeds", "tasks"}:
         raise ValueError(f"{file}: changes {', '.join(changed)}: from another version?")
+    check_imports(tasks=changed.get("tasks", ()))
     sweep = parse(text, name, where=f"{name}.toml") if text else load_experiment(name)
     if not isinstance(sweep, Sweep):
         raise ValueError(f"{file}: {name} is not a sweep")
@@ -76,6 +79,12 @@ def report(
         raise FileNotFoundError(f"{folder}: no such folder")
     sweeps, pictures, left_out = [], [], []
     shown: set[Path] = set()
+
+    def leave_out(path: Path, error: Exception) -> None:
+        if path.name not in left_out:
+            left_out.append(path.name)
+            say(f"left out {path.name}: {error}")
+
     single: list[Path] = []
     for path in [*find_notes(folder), *sorted(folder.glob("*/config.json"))]:
         name = path.parent.name if path.name == "config.json" else path.name.removesuffix(".json")
@@ -87,13 +96,12 @@ def report(
                     pictures += _pictures(path)
                 continue
             sweep = read_note(path)
-            results = sweep.results(folder)
+            results = sweep.results(folder, leave_out)
             if any(result.reached for result in results):
                 sweeps.append((options.read(sweep), results))
                 shown |= {result.path for result in results}
-        except (ValueError, OSError, ImportError) as error:
-            left_out.append(name)
-            say(f"left out {name}: {error}")
+        except (ValueError, OSError, ImportError, KeyError, TypeError) as error:
+            leave_out(Path(name), error)
     pictures += _single_runs(single, left_out, say)
     if not sweeps and not pictures:
         if left_out:

@@ -175,11 +175,18 @@ class Sweep:
         watcher = watcher or driver.Watcher()
         return driver.run(self, Path(out), workers, ray, checkpoint_seconds, watcher)
 
-    def results(self, out: str | Path = RUNS) -> list[Result]:
-        """Return what the runs in a folder have stored, one for each variant, task and seed."""
+    def results(
+        self,
+        out: str | Path = RUNS,
+        leave_out: Callable[[Path, Exception], None] | None = None,
+    ) -> list[Result]:
+        """Return what the runs in a folder have stored, one for each variant, task and seed.
+
+        A run that cannot be read is an error, or told to ``leave_out`` and taken as not begun.
+        """
         from gammaprime.runs.results import read_results
 
-        return read_results(self.configs(), Path(out))
+        return read_results(self.configs(), Path(out), leave_out)
 
     def figure(
         self, runs: str | Path = RUNS, out: str | Path = FIGURES, band: str | None = None
@@ -368,14 +375,17 @@ def _parse_sweep(table: Table, name: str) -> Sweep:
 
 
 def _parse_variant(entry: Table, base: Any, tasks: tuple[str, ...], shared: Table) -> Variant:
+    from gammaprime.runs.config import check_imports
+
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise ValueError(f"variants: {dict(entry)!r} has no name")
     settings = {key: value for key, value in entry.items() if key not in VARIANT_KEYS}
     own = {key: entry[key] for key in ("steps", *RUN_KEYS) if key in entry}
     try:
-        agent = _parse_agent(entry.get("base", base), settings)
         tasks = _names("tasks", entry["tasks"]) if "tasks" in entry else tasks
+        check_imports(entry.get("base", base), settings, tasks=tasks)
+        agent = _parse_agent(entry.get("base", base), settings)
         seeds = entry.get("seeds", shared["seeds"])
         config = _parse_config(agent, tasks[0], shared, own)
         return Variant(name, config, tasks, tuple(_seeds_of(task, seeds) for task in tasks))

@@ -1,0 +1,164 @@
+"""Files of a run, flipped and cut at random: the same result, or one line and exit code 2."""
+
+import random
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("mujoco")
+
+from gammaprime.agents import TD3, DensityRatio
+from gammaprime.runs import lock, segments
+from gammaprime.runs.metrics import read_rows
+from gammaprime.runs.results import read_history
+from gammaprime.runs.training import evaluate, resume
+from runs.training_runs import EVERY_UPDATE, StopAt, fingerprint, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+REPLAY = TD3(
+    num_envs=2,
+    num_steps=8,
+    updates_per_step=0.25,
+    hidden=(4,),
+    batch_size=6,
+    replay_size=200,
+    random_steps=32,
+    learning_starts=48,
+    weighting=DensityRatio(recent_size=70, batch_size=5),
+)
+SETTINGS = {"on-policy": {}, "with a replay": {"agent": REPLAY, "steps": 240}}
+ROUNDS, CALLS = 6, 3
+"""Harms of each file in this process, and calls of the command line for each kind of run."""
+
+
+def flip_bit(content, rng):
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+
+
+def flip_byte(content, rng):
+    content[rng.randrange(len(content))] = rng.randrange(256)
+
+
+def change_digit(content, rng):
+    digits = [i for i, byte in enumerate(content) if chr(byte).isdigit()]
+    if digits:
+        content[rng.choice(digits)] = ord(rng.choice("0123456789"))
+
+
+def cut(content, rng):
+    del content[rng.randrange(len(content)) :]
+
+
+def take_out(content, rng):
+    start = rng.randrange(len(content))
+    del content[start : start + rng.randrange(1, 100)]
+
+
+def zero(content, rng):
+    start = rng.randrange(len(content))
+    stop = min(start + rng.randrange(1, 600), len(content))
+    content[start:stop] = bytes(stop - start)
+
+
+HARMS = (flip_bit, flip_byte, change_digit, cut, take_out, zero)
+
+
+def files(folder):
+    found = (file for file in folder.rglob("*") if file.is_file() and file.stat().st_size)
+    return sorted(str(file.relative_to(folder)) for file in found)
+
+
+def harmed(folder, name, harm, rng, to):
+    """A copy of a run in which one file is not what it was."""
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(folder, to)
+    content = bytearray((to / name).read_bytes())
+    harm(content, rng)
+    (to / name).write_bytes(content)
+    return to
+
+
+def answer(call):
+    """What a call gives; None if it is refused, which the command line tells in one line."""
+    try:
+        return call()
+    except (ValueError, OSError) as error:
+        line = str(error).strip()
+    assert "\n" not in line
+    return None
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def runs(kind, tmp_path_factory):
+    """A run that was stopped, and the same run, undisturbed."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        # Several segments, most of them shared by both checkpoints.
+        patch.setattr(segments, "LARGEST", 32)
+        patch.setattr(lock, "PATIENCE", 0.0)
+        run(folder / "stopped", [StopAt(176)], **SETTINGS[kind])
+        run(folder / "calm", **SETTINGS[kind])
+        yield folder / "stopped", folder / "calm"
+
+
+def test_run_that_was_stopped__ends_as_ever_or_is_refused(runs, tmp_path):
+    stopped, calm = runs
+    rng, ended = random.Random(19), 0
+    for name in files(stopped):
+        for harm in rng.choices(HARMS, k=ROUNDS):
+            out = harmed(stopped, name, harm, rng, tmp_path / "run")
+            if answer(lambda out=out: resume(out, **EVERY_UPDATE)):
+                ended += 1
+                assert fingerprint(out) == fingerprint(calm), (name, harm)
+    assert ended > ROUNDS
+
+
+def test_finished_run__is_read_and_evaluated_as_ever_or_refused(runs, tmp_path):
+    _, calm = runs
+    rng = random.Random(19)
+    scores, history = evaluate(calm, episodes=2), read_history(calm)
+    rows = read_rows(calm)
+    told = 0
+    for name in files(calm):
+        for harm in rng.choices(HARMS, k=2 * ROUNDS):
+            out = harmed(calm, name, harm, rng, tmp_path / "run")
+            if found := answer(lambda out=out: evaluate(out, episodes=2)):
+                for mine, other in zip(found[3:], scores[3:], strict=True):
+                    np.testing.assert_array_equal(mine, other, err_msg=name)
+            if read := answer(lambda out=out: read_history(out)):
+                np.testing.assert_array_equal(read.episodes, history.episodes, err_msg=name)
+            if again := answer(lambda out=out: resume(out, **EVERY_UPDATE)):
+                told += 1
+                assert again.done
+                assert again.rows == rows, (name, harm)
+    assert told > ROUNDS
+
+
+def test_command_line__ends_as_ever_or_with_one_line_and_2(runs, tmp_path, environment):
+    stopped, calm = runs
+    rng = random.Random(20)
+    code = "import sys; from gammaprime.cli import main; sys.exit(main())"
+    names = [name for name in files(stopped) if not name.startswith(".lock")]
+    for name in ["config.json", "metrics.jsonl", *rng.sample(names, CALLS)]:
+        out = harmed(stopped, name, rng.choice(HARMS), rng, tmp_path / "run")
+        words = ["resume", str(out), "--checkpoint-seconds", "0", "--no-tensorboard"]
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True
+        )
+        assert "Traceback" not in done.stderr
+        if done.returncode == 0:
+            assert fingerprint(out) == fingerprint(calm), name
+        else:
+            assert done.returncode == 2
+            assert done.stdout == ""
+            assert done.stderr.splitlines()[-1].startswith("gammaprime: ")
