@@ -167,7 +167,7 @@ class SweepDisplay(Screen, Watcher):
 def cells(job: Job) -> tuple[str, str, str, str]:
     """Return progress, return, speed and time left of a run."""
     told = job.progress
-    if not told:
+    if not {"steps", "total"} <= set(told):
         return ("elsewhere" if job.state is State.ELSEWHERE else "starting", "", "", "")
     percent = f"{100 * told['steps'] // max(told['total'], 1)} %"
     reward = f"{told['return']:.1f}" if "return" in told else ""

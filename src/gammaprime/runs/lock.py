@@ -270,9 +270,9 @@ def _makes_sense(content: Any) -> bool:
     if not isinstance(content, dict) or type(content.get("pid")) is not int:
         return False
     progress = content.get("progress", {})
-    numbers = (content.get("created"), *(progress.values() if isinstance(progress, dict) else ""))
-    known = isinstance(progress, dict) and (not progress or {"steps", "total"} <= set(progress))
-    return known and all(type(number) in (int, float) for number in numbers)
+    if not isinstance(progress, dict):
+        return False
+    return all(type(x) in (int, float) for x in (content.get("created"), *progress.values()))
 
 
 def _newest(path: Path) -> int:
