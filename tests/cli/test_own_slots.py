@@ -70,18 +70,21 @@ def test_run__is_trained_resumed_evaluated_and_named_by_its_slot(module, capsys)
     assert first.name != second.name
     stored = json.loads((first / "config.json").read_text())["settings"]["agent"]["advantage"]
     assert stored["kind"] == f"{module}:Tempered"
-    assert cli.main(["resume", str(first)]) == 0
-    assert cli.main(["evaluate", str(first), "--episodes", "1"]) == 0
+    assert cli.main(["resume", str(first), "--allow-imports"]) == 0
+    assert cli.main(["evaluate", str(first), "--allow-imports", "--episodes", "1"]) == 0
     assert cli.main(["plot", "results/runs", "--out", "a.svg"]) == 0
     assert "temperature 3.0" in Path("a.svg").read_text()
 
 
 def test_sweep__trains_and_draws_an_own_agent_with_an_own_slot(module):
     Path("mine.toml").write_text(SPEC.format(module=module))
-    assert cli.main(["run", "mine.toml", "--out", "runs", "--workers", "1"]) == 0
+    assert cli.main(["run", "mine.toml", "--allow-imports", "--out", "runs", "--workers", "1"]) == 0
     (done,) = Path("runs").glob("*/done")
     assert done.parent.name.startswith("my_own_module-ClippedPPO-Hopper-v4-s0-")
-    assert cli.main(["figure", "mine.toml", "--runs", "runs", "--out", "figures"]) == 0
+    assert (
+        cli.main(["figure", "mine.toml", "--allow-imports", "--runs", "runs", "--out", "figures"])
+        == 0
+    )
     assert Path("figures/mine.png").is_file()
 
 

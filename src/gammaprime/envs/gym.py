@@ -6,8 +6,8 @@ starts new episodes, with seeds that were never used before, staggered again whe
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -240,7 +240,7 @@ def registered_limit(task: str) -> int | None:
     module, _, name = task.rpartition(":")
     try:
         if module:
-            importlib.import_module(module)
+            resolve_name(module)  # which registers it
         return gymnasium.spec(name).max_episode_steps
     except (gymnasium.error.Error, ImportError) as error:
         raise ValueError(f"task={task!r}: {error}") from error

@@ -189,8 +189,8 @@ def has_ended(file: Path) -> bool:
         return False
     if not _makes_sense(content) or content.get("machine") != machine():
         return False
-    created = _created(content["pid"])
-    return created is None or abs(created - content["created"]) >= 1.0
+    created = _created(content.get("pid", 0))
+    return created is None or abs(created - content.get("created", 0)) >= 1.0
 
 
 def machine() -> str:
@@ -206,10 +206,10 @@ def _is_held(file: Path, content: Mapping[str, Any]) -> bool:
     if content.get("free"):
         return False
     if content.get("machine") == machine():
-        created = _created(int(content["pid"]))
+        created = _created(content.get("pid", 0))
         if created is None:
             return False
-        if abs(created - float(content["created"])) < 1.0:
+        if abs(created - content.get("created", 0)) < 1.0:
             return True
         # Another process with the same number, or a clock that was set since: the beat decides.
     return _age(file) <= PATIENCE
@@ -267,12 +267,12 @@ def _content(path: Path, number: int) -> dict[str, Any]:
 
 def _makes_sense(content: Any) -> bool:
     """Return whether the content of a lock is what `Lock.content` writes."""
-    if not isinstance(content, dict) or type(content.get("pid")) is not int:
+    if not isinstance(content, dict) or type(content.get("pid", 0)) is not int:
         return False
     progress = content.get("progress", {})
     if not isinstance(progress, dict):
         return False
-    return all(type(x) in (int, float) for x in (content.get("created"), *progress.values()))
+    return all(type(x) in (int, float) for x in (content.get("created", 0), *progress.values()))
 
 
 def _newest(path: Path) -> int:
