@@ -282,13 +282,16 @@ def test_bad_rollouts__are_refused_before_anything_is_written():
     policy, critic = networks()
     (data, _), *_ = collect(policy, 1)
     usual = {"gamma": GAMMA, "lmbda": LAM, "value_network": critic}
-    weigh = TaylorGAE(weighting=TaylorWeight(0.99), **usual)
+    weigh = TaylorGAE(TaylorQ(0.99), TaylorWeight(0.99), **usual)
     padded = data.clone()
     padded["collector", "mask"] = torch.arange(NUM_STEPS).expand(NUM_ENVS, -1) < 9
     several = data.clone()
     several["steps_to_next_obs"] = torch.full_like(data["done"], 3, dtype=torch.int64)
+    unknown = data.clone()
+    unknown["next", "observation"][1, 3] = math.nan
     for wrong, message in (
         (data.exclude("step_count"), "StepCounter"),
+        (unknown, "next observations hold NaN"),
         (padded, "split_trajs=False"),
         (several, "MultiStep"),
     ):

@@ -132,6 +132,7 @@ class TaylorGAE(GAE):
         names = keys.value, ("next", keys.value), ("next", keys.terminated)
         value, following, terminated = (tensordict.get(name, None) for name in names)
         if value is None or following is None:
+            tensordict.exclude(keys.advantage, keys.value_target, inplace=True)
             raise ValueError("next observations hold NaN: true successors must be known")
         terminated = done if terminated is None else terminated
         arrays = (advantage, value, following, terminated, done & ~terminated)
