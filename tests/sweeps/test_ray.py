@@ -1,5 +1,6 @@
 """Real Ray clusters on this machine: the same bits as without one, also when a node is lost."""
 
+import hashlib
 import os
 import signal
 
@@ -38,7 +39,7 @@ FILES = {
     "checkpoints/000000000096.json": b"{}\n",
     "checkpoints/000000000096.safetensors": b"state",
     "config.json": to_json(CONFIG),
-    "done": b"{}\n",
+    "done": to_json({"metrics_sha256": hashlib.sha256(b"{}\n").hexdigest()}),
     "manifest.json": b"{}\n",
     "metrics.jsonl": b"{}\n",
     "policy.npz": b"policy",
@@ -70,6 +71,14 @@ def test_files_that_come_home__are_a_run_wherever_that_is_cut(tmp_path, monkeypa
     states = {file.stem for file in path.glob("checkpoints/*.json")}
     assert states <= {file.stem for file in path.glob("checkpoints/*.safetensors")}
     assert not states or (path / "metrics.jsonl").is_file()
+
+
+def test_tokens__of_drivers_that_have_ended_are_removed(tmp_path):
+    ended, living = tmp_path / ".shared-a", tmp_path / ".shared-b"
+    ended.write_bytes(to_json(lock.this_process() | {"created": 1.0}))
+    living.write_bytes(to_json(lock.this_process()))
+    token = ray_module._make_token(tmp_path)
+    assert set(tmp_path.iterdir()) == {living, token}
 
 
 @pytest.fixture
