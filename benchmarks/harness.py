@@ -1,10 +1,9 @@
 """How every speed claim of this project is judged.
 
-A contest runs in a process of its own, pinned to one core, with one BLAS and one XLA thread.
-Its contenders are warmed up, calibrated to repetitions of at least half a second, and
-then take turns: a b c, a b c, ...  What is judged is never a time but the ratio of two times
-of the same round, so that whatever slows the machine slows both.  A limit is met or missed
-only when the whole interval around the median ratio lies on one side of it.
+A contest runs in a process of its own, pinned to one core unless it says more, with one BLAS and
+one XLA thread.  Its contenders are warmed up, calibrated to repetitions of at least half a second,
+and then take turns: a b c, a b c, ...  What is judged is never a time but the ratio of two times of
+the same round, so that whatever slows the machine slows both.  A limit is met or missed only when the whole interval around the median ratio lies on one side of it.
 
 A measurement has no peer: it reports quantities (seconds, GiB, errors) that have limits.
 """
@@ -85,6 +84,8 @@ class Contest:
     claim: str
     contenders: tuple[Contender, ...]
     limits: tuple[Limit, ...]
+    num_cores: int = 1
+    """Cores that the contenders may use."""
 
     def __post_init__(self) -> None:
         named = {name for limit in self.limits for name in (limit.ours, limit.peer)}
@@ -100,19 +101,21 @@ class Measurement:
     claim: str
     setup: Callable[[], Callable[[], Mapping[str, float]]]
     limits: Mapping[str, float]
+    num_cores: int = 1
+    """Cores that may be used."""
 
 
 def run(contest: Contest | Measurement, repeats: int) -> dict[str, Any]:
     """The contest's result, with the machine it ran on, ready for JSON."""
     if repeats < MINIMUM_REPEATS:
         raise ValueError(f"repeats={repeats!r}: must be at least {MINIMUM_REPEATS}")
-    core = pin_to_one_core()
+    cores = pin_to_cores(contest.num_cores)
     load_before, used, start = os.getloadavg(), _processor_seconds(), time.perf_counter()
     result = race(contest, repeats) if isinstance(contest, Contest) else measure(contest, repeats)
     # Less than one means that somebody else had the core in between.
     share = (_processor_seconds() - used) / (time.perf_counter() - start)
     load = {"load_before": load_before, "load_after": os.getloadavg(), "processor_share": share}
-    machine = describe_machine() | {"pinned_to_core": core, "thread_pools": one_thread_pools()}
+    machine = describe_machine() | {"pinned_to_cores": cores, "thread_pools": one_thread_pools()}
     return {"contest": contest.name, "claim": contest.claim, **result, **load, "machine": machine}
 
 
@@ -175,13 +178,16 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float]:
     return ordered[j - 1], ordered[n - j]
 
 
-def pin_to_one_core() -> int | None:
-    """Keep this process, and those it starts, on one core; None where a system cannot."""
+def pin_to_cores(count: int) -> list[int] | None:
+    """Keep this process, and those it starts, on so many cores; None where a system cannot."""
     if sys.platform != "linux":
         return None
-    core = max(os.sched_getaffinity(0))  # the first one is where interrupts tend to go
-    os.sched_setaffinity(0, {core})
-    return core
+    allowed = sorted(os.sched_getaffinity(0))
+    if count > len(allowed):
+        raise RuntimeError(f"the contest needs {count} cores, and this process has {len(allowed)}")
+    cores = allowed[-count:]  # the first one is where interrupts tend to go
+    os.sched_setaffinity(0, cores)
+    return cores
 
 
 def one_thread_pools() -> list[str]:

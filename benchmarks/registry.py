@@ -12,12 +12,13 @@ from benchmarks import (
     on_policy_slots,
     start_up,
     tabular,
+    threads,
 )
 from benchmarks.harness import Contest, Measurement
 
 MODULES = (
     *(start_up, tabular, estimators),
-    *(on_policy, on_policy_slots, on_policy_peers, off_policy, bullet, adapters),
+    *(on_policy, on_policy_slots, on_policy_peers, off_policy, bullet, threads, adapters),
 )
 
 CONTESTS: dict[str, Contest | Measurement] = {

@@ -1,6 +1,7 @@
 """The rules by which speed is judged, with contenders that move a clock instead of working."""
 
 import json
+import os
 import sys
 import types
 
@@ -156,6 +157,18 @@ def test_run__fewer_than_five_repetitions_are_refused(clock):
         harness.run(contest([clock.contender("a", 0.2)]), 4)
 
 
+def test_run__a_contest_that_needs_more_cores_than_there_are_says_so(monkeypatch):
+    if sys.platform != "linux":
+        pytest.skip("a process cannot be pinned here")
+    pinned = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 1, 2})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append(cores))
+    assert harness.pin_to_cores(2) == [2, 3]
+    assert pinned == [[2, 3]]
+    with pytest.raises(RuntimeError, match="needs 4 cores, and this process has 3"):
+        harness.pin_to_cores(4)
+
+
 def test_one_thread_pools__more_than_one_thread_is_refused(monkeypatch):
     pools = [{"prefix": "libopenblas", "num_threads": 1}]
     fake = types.SimpleNamespace(threadpool_info=lambda: pools)
@@ -172,7 +185,7 @@ def result(clock, monkeypatch):
     limits = harness.Limit("ours", "slow", 1.5), harness.Limit("ours", "c", 1.0)
     raced = harness.race(contest(entrants, *limits), 5, clock)
     monkeypatch.setattr(harness, "race", lambda *_: raced)
-    monkeypatch.setattr(harness, "pin_to_one_core", lambda: 7)
+    monkeypatch.setattr(harness, "pin_to_cores", lambda count: [7])
     monkeypatch.setattr(harness, "one_thread_pools", lambda: ["libopenblas"])
     return harness.run(contest(entrants, *limits), 5)
 
@@ -183,7 +196,7 @@ def test_run__result_is_json_and_says_where_it_was_measured(result):
         *("contest", "claim", "repeats", "contenders", "outcomes"),
         *("load_before", "load_after", "processor_share", "machine"),
     }
-    assert stored["machine"]["pinned_to_core"] == 7
+    assert stored["machine"]["pinned_to_cores"] == [7]
     assert stored["machine"]["versions"]["numpy"] == np.__version__
     judged, skipped = stored["outcomes"]
     assert judged.keys() == {"quantity", "limit", "median", "low", "high", "samples", "verdict"}

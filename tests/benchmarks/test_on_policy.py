@@ -47,6 +47,7 @@ def test_physics_contests__hold_ours_to_half_or_seven_tenths_of_physics():
             "on-policy-physics-Walker2d-v4": 1.0 / 0.7,
             "on-policy-physics-Ant-v4": 1.0 / 0.7,
             "on-policy-physics-Hopper-v4": 1.0 / 0.7,
+            "on-policy-one-row-HalfCheetah-v4": 110 / 36 / 1.15,
         }
     )
     assert {contest.limits[0].agree for contest in contests.values()} == {0.0}

@@ -80,7 +80,7 @@ class MujocoEnv:
         self.model = mujoco.MjModel.from_xml_path(str(_ASSETS / self._task.model_file))
         # Without a middle phase contacts are the same; HalfCheetah gains, the others do not lose.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE
-        # One robot is one tree: its constraints are one island, and no others need to be looked for.
+        # One robot is one tree, so its constraints are one island: there is nothing to search for.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
         self.data = [mujoco.MjData(self.model) for _ in range(num_envs)]
         self._view()
