@@ -3,7 +3,8 @@
 A contest runs in a process of its own, pinned to one core unless it says more, with one BLAS and
 one XLA thread.  Its contenders are warmed up, calibrated to repetitions of at least half a second,
 and then take turns: a b c, a b c, ...  What is judged is never a time but the ratio of two times of
-the same round, so that whatever slows the machine slows both.  A limit is met or missed only when the whole interval around the median ratio lies on one side of it.
+the same round, so that whatever slows the machine slows both.  A limit is met or missed only when
+the whole interval around the median ratio lies on one side of it.
 
 A measurement has no peer: it reports quantities (seconds, GiB, errors) that have limits.
 """
