@@ -73,22 +73,26 @@ def kill_at_random(arguments, environment, out, rng):
     return process.wait() == -signal.SIGKILL
 
 
-def assert_survives_kills(kind, task, steps, kills, environment, tmp_path):
+def assert_survives_kills(kind, task, steps, kills, environment, tmp_path, *more):
+    """``more``: options of the run that is killed, which change no number."""
     calm, hunted = tmp_path / "calm", tmp_path / "hunted"
     finish(command(kind, task, steps, calm), environment)
     rng = random.Random(kind + task)
     killed = 0
     for _ in range(kills):
-        killed += kill_at_random(command(kind, task, steps, hunted), environment, hunted, rng)
+        arguments = command(kind, task, steps, hunted, *more)
+        killed += kill_at_random(arguments, environment, hunted, rng)
     assert killed == kills, "the run was too short to be killed that often"
-    finish(command(kind, task, steps, hunted), environment)
+    finish(command(kind, task, steps, hunted, *more), environment)
     assert fingerprint(hunted) == fingerprint(calm)
     assert (hunted / "done").is_file()
 
 
 @pytest.mark.slow
-def test_kill_at_random_moments__changes_no_bit(environment, tmp_path):
-    assert_survives_kills("ppo", "Hopper-v4", 12_800, 3, environment, tmp_path)
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_kill_at_random_moments__changes_no_bit(environment, tmp_path, threads):
+    more = ("--threads", threads)
+    assert_survives_kills("ppo", "Hopper-v4", 12_800, 3, environment, tmp_path, *more)
 
 
 @pytest.mark.slow
