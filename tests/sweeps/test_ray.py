@@ -187,12 +187,12 @@ def test_run_that_another_process_trains__is_not_given_to_the_cluster(pool, job)
 
 
 def test_pool_that_cannot_be_made__leaves_no_ray_behind(tmp_path, monkeypatch):
-    def full(**where):
+    def full(folder):
         assert ray.is_initialized()
         raise OSError("no space left on device")
 
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # a cluster that "local" must not join
-    monkeypatch.setattr(ray_module.tempfile, "mkstemp", full)
+    monkeypatch.setattr(ray_module, "_make_token", full)
     with pytest.raises(OSError, match="no space"):
         RayPool("local", tmp_path, 1, 30.0)
     assert not ray.is_initialized()
