@@ -4,6 +4,7 @@ import random
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,12 +104,37 @@ def runs(kind, tmp_path_factory):
     """A run that was stopped, and the same run, undisturbed."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        # Several segments, most of them shared by both checkpoints.
         patch.setattr(segments, "LARGEST", 32)
         patch.setattr(lock, "PATIENCE", 0.0)
-        run(folder / "stopped", [StopAt(176)], **SETTINGS[kind])
-        run(folder / "calm", **SETTINGS[kind])
+        make_runs(folder, SETTINGS[kind])
         yield folder / "stopped", folder / "calm"
+
+
+def make_runs(folder, settings):
+    with pytest.MonkeyPatch.context() as patch:
+        # Several segments, most of them shared by both checkpoints.
+        patch.setattr(segments, "LARGEST", 32)
+        run(folder / "stopped", [StopAt(176)], **settings)
+        run(folder / "calm", **settings)
+
+
+MAKE = """
+import sys
+from pathlib import Path
+from gammaprime.runs import startup
+startup.use_one_thread()
+from runs.test_fuzz import SETTINGS, make_runs
+make_runs(Path(sys.argv[1]), SETTINGS[sys.argv[2]])
+"""
+
+
+@pytest.fixture(scope="module")
+def runs_of_a_process(kind, tmp_path_factory, environment):
+    """Both runs, made in a process with one thread: this one may have given JAX more before."""
+    folder = tmp_path_factory.mktemp("runs_of_a_process")
+    where = {**environment, "PYTHONPATH": str(Path(__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", MAKE, str(folder), kind], env=where, check=True)
+    return folder / "stopped", folder / "calm"
 
 
 def test_run_that_was_stopped__ends_as_ever_or_is_refused(runs, tmp_path):
@@ -144,8 +170,10 @@ def test_finished_run__is_read_and_evaluated_as_ever_or_refused(runs, tmp_path):
     assert told > ROUNDS
 
 
-def test_command_line__ends_as_ever_or_with_one_line_and_2(runs, tmp_path, environment):
-    stopped, calm = runs
+def test_command_line__ends_as_ever_or_with_one_line_and_2(
+    runs_of_a_process, tmp_path, environment
+):
+    stopped, calm = runs_of_a_process
     rng = random.Random(20)
     code = "import sys; from gammaprime.cli import main; sys.exit(main())"
     names = [name for name in files(stopped) if not name.startswith(".lock")]
