@@ -1,7 +1,7 @@
-"""Short trainings of every agent with every slot: what they end with, as hashes and as numbers.
+"""Short trainings of every agent with every slot: what they end with, as hashes.
 
     python tests/numbers/cases.py              # print them as JSON
-    python tests/numbers/cases.py --write      # store them beside this file
+    python tests/numbers/cases.py --write      # add them, for this machine, beside this file
 
 Run as a program of its own, because the threads of BLAS and XLA are fixed when they are imported.
 """
@@ -88,7 +88,7 @@ def cases():
 
 
 def outcome(agent, task, steps):
-    """A training's hash, and numbers of it that another processor may round otherwise."""
+    """Return the hash of a training: its metrics and its policy."""
     from gammaprime.runs.training import train
 
     with warnings.catch_warnings():
@@ -99,9 +99,7 @@ def outcome(agent, task, steps):
     for name in sorted(arrays):
         if arrays[name].dtype.kind == "f":
             digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    updates = [{k: v for k, v in row.items() if k.startswith("train/")} for row in run.rows]
-    second = [numbers for numbers in updates if numbers][1]
-    return {"sha256": digest.hexdigest(), "second_update": second}
+    return digest.hexdigest()
 
 
 def machine():
@@ -117,12 +115,12 @@ def main(arguments):
     use_one_thread()
     wanted = [name for name in arguments if not name.startswith("--")]
     chosen = {name: case for name, case in cases().items() if name in wanted or not wanted}
-    results = {name: outcome(*case) for name, case in chosen.items()}
-    text = json.dumps({"machine": machine(), "runs": results}, indent=1, sort_keys=True)
+    found = {"machine": machine(), "sha256": {n: outcome(*case) for n, case in chosen.items()}}
     if "--write" in arguments:
-        STORED.write_text(text + "\n")
+        kept = [x for x in json.loads(STORED.read_text()) if x["machine"] != found["machine"]]
+        STORED.write_text(json.dumps([*kept, found], indent=1, sort_keys=True) + "\n")
     else:
-        sys.stdout.write(text)
+        sys.stdout.write(json.dumps(found, indent=1, sort_keys=True))
 
 
 if __name__ == "__main__":

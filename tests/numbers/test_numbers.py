@@ -1,8 +1,7 @@
-"""Trainings end with the numbers they always ended with: published runs stay valid.
+"""Trainings end with the numbers they always ended with, bit for bit: published runs stay valid.
 
-On the processor and versions they were written down with, bit for bit.  Elsewhere sums may be
-rounded otherwise, so there the second update's numbers are compared, which have not drifted far.
-Except on PyBullet, whose contacts turn a rounding into another path within one rollout.
+Other processors round sums otherwise, and a training soon drifts, so hashes are written down for
+each of them; on one that is not there yet the test is skipped.
 """
 
 import json
@@ -20,13 +19,8 @@ EXPECTED = json.loads(PROGRAM.with_name("expected.json").read_text())
 def test_every_training_ends_as_it_always_did():
     output = subprocess.run([sys.executable, PROGRAM], check=True, capture_output=True, text=True)
     found = json.loads(output.stdout)
-    second = {name: run["second_update"] for name, run in found["runs"].items()}
-    assert set(second) == set(EXPECTED["runs"])
-    for name, numbers in second.items():
-        if "bullet" in name:
-            continue
-        expected = EXPECTED["runs"][name]["second_update"]
-        assert numbers == pytest.approx(expected, rel=1e-2, abs=1e-3), name
-    if found["machine"] == EXPECTED["machine"]:
-        hashes = {name: run["sha256"] for name, run in found["runs"].items()}
-        assert hashes == {name: run["sha256"] for name, run in EXPECTED["runs"].items()}
+    known = [entry["sha256"] for entry in EXPECTED if entry["machine"] == found["machine"]]
+    assert all(set(entry["sha256"]) == set(found["sha256"]) for entry in EXPECTED)
+    if not known:
+        pytest.skip(f"nothing is written down for this machine: python {PROGRAM.name} --write")
+    assert found["sha256"] == known[0]
