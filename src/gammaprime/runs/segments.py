@@ -181,7 +181,7 @@ def _rebuild(
     lost: Segment,
     reason: DamagedError,
 ) -> None:
-    """Write a segment that is damaged anew, from the parity and all other segments."""
+    """Rebuild a damaged segment from the parity and all other segments."""
     try:
         left = Parity(_read(folder, parity))
     except DamagedError as error:
