@@ -41,7 +41,8 @@ from gammaprime.loops.loop import Loop
 from gammaprime.runs import provenance, startup
 from gammaprime.runs.config import RunConfig
 from gammaprime.runs.directory import write_whole
-from gammaprime.runs.training import Environments, make_loop
+from gammaprime.runs.environments import Environments
+from gammaprime.runs.session import make_loop
 from gammaprime.sweeps import forecast
 from gammaprime.sweeps.driver import Job
 

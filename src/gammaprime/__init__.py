@@ -20,7 +20,8 @@ _MODULES = {
     "envs": ("make",),
     "runs.config": ("Evaluation",),
     "runs.run": ("load_policy", "read_metrics"),
-    "runs.training": ("train", "resume", "evaluate", "Callback"),
+    "runs.session": ("Callback",),
+    "runs.training": ("train", "resume", "evaluate"),
     "sweeps.spec": ("load_experiment",),
     "sweeps.report": ("report",),
 }

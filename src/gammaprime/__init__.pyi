@@ -21,7 +21,7 @@ from gammaprime.envs import make as make
 from gammaprime.runs.config import Evaluation as Evaluation
 from gammaprime.runs.run import load_policy as load_policy
 from gammaprime.runs.run import read_metrics as read_metrics
-from gammaprime.runs.training import Callback as Callback
+from gammaprime.runs.session import Callback as Callback
 from gammaprime.runs.training import evaluate as evaluate
 from gammaprime.runs.training import resume as resume
 from gammaprime.runs.training import train as train

@@ -13,7 +13,7 @@ from gammaprime.agents import PPO
 from gammaprime.cli.show import Display, SweepDisplay, duration, forecast_line
 from gammaprime.runs.config import RunConfig
 from gammaprime.runs.progress import Pace
-from gammaprime.runs.training import Update
+from gammaprime.runs.session import Update
 from gammaprime.sweeps.driver import Driver, State, plan
 from gammaprime.sweeps.forecast import Cost, Forecast, kind_of_run
 from sweeps.fake_pool import FakePool

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gammaprime.runs.progress import REFRESH, Pace, duration
-from gammaprime.runs.training import Callback, Start, Update
+from gammaprime.runs.session import Callback, Start, Update
 from gammaprime.sweeps.driver import Driver, Job, State, Watcher
 from gammaprime.sweeps.forecast import Cost, Forecast, Kind, format_bytes, seconds_left
 from gammaprime.sweeps.spec import Sweep

@@ -13,7 +13,7 @@ from gammaprime.sweeps import RUNS
 
 if TYPE_CHECKING:
     from gammaprime.runs.run import Run
-    from gammaprime.runs.training import Callback
+    from gammaprime.runs.session import Callback
 
 USAGE = """\
 usage: gammaprime train AGENT --task TASK [--steps N] [--seed N] [--out DIR]
@@ -29,7 +29,7 @@ def train(words: Sequence[str]) -> int:
         return 0 if words else 2
     _prepare()
     from gammaprime.cli.options import parse
-    from gammaprime.runs import training
+    from gammaprime.runs import session, training
     from gammaprime.runs.config import RunConfig
 
     agent, asked = parse(words)
@@ -40,10 +40,10 @@ def train(words: Sequence[str]) -> int:
         out = RUNS / RunConfig(*numbers, *run_options).folder
     _use_cache(asked.compilation_cache)
 
-    class Announce(training.Callback):
+    class Announce(session.Callback):
         """Prints the folder once it is there: what is refused has none."""
 
-        def on_start(self, start: training.Start) -> None:
+        def on_start(self, start: session.Start) -> None:
             print(start.path, flush=True)
 
     upkeep = (asked.checkpoint_seconds, asked.tensorboard, None, asked.threads)

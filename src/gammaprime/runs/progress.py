@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from gammaprime.runs.training import Callback, Start, Update
+from gammaprime.runs.session import Callback, Start, Update
 
 REMEMBERED = 20.0
 """Seconds over which the speed of a run is measured."""

@@ -252,7 +252,8 @@ def probe(table: Table, path: Path, seconds: float, born: float) -> dict[str, fl
     born: when the process began, by `time.monotonic`.
     """
     from gammaprime.runs.config import RunConfig
-    from gammaprime.runs.training import Callback, Update, train_config
+    from gammaprime.runs.session import Callback, Update
+    from gammaprime.runs.training import train_config
 
     class Stopwatch(Callback):
         """Takes the time of each update that learns, and then stops the run."""
