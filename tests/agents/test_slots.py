@@ -112,6 +112,15 @@ def test_taylor_gradient__combines_the_centred_terms_by_age(order, rng):
     np.testing.assert_allclose(found.targets, target[None], atol=1e-5)
 
 
+@pytest.mark.paper("x:true-gradient", "x:infinite-order")
+def test_taylor_gradient__becomes_the_infinite_expansion_with_infinite_weights(rng):
+    """w_{K−i}(t) → γ'^t and Σ_i D_i → Q_∞; what order 30 leaves out is c³¹ = 6e-17."""
+    experience, gamma_prime = made_up_experience(rng, 1), GAMMA + 0.3 * (1 - GAMMA)
+    whole = estimate(TaylorQ(gamma_prime, math.inf), experience).advantage
+    found = estimate(TaylorGradient(gamma_prime, 30), experience).advantage
+    np.testing.assert_allclose(found, gamma_prime**experience.step * whole, atol=1e-5)
+
+
 @pytest.mark.paper("x:td-delta")
 @pytest.mark.parametrize("kind", ["unbiased", "capped", "double_capped"])
 def test_td_delta__is_that_of_the_estimators(kind, rng):

@@ -198,6 +198,26 @@ def test_pool_that_cannot_be_made__leaves_no_ray_behind(tmp_path, monkeypatch):
     assert not ray.is_initialized()
 
 
+def test_workers__import_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "colorsys.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.chdir(here)
+
+    @ray.remote
+    def imported():
+        import colorsys
+
+        return colorsys.__file__
+
+    pool = RayPool("local", tmp_path / "runs", 1, 30.0)
+    try:
+        assert not ray.get(imported.remote(), timeout=100).startswith(str(here))
+    finally:
+        pool.close()
+    assert os.getcwd() == str(here)
+
+
 @pytest.fixture
 def cluster(environment, monkeypatch):
     """Two nodes of one core each; the second can be killed."""

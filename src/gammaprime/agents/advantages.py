@@ -31,6 +31,8 @@ from gammaprime.types import (
 )
 from gammaprime.typing import Array
 
+MAX_GRADIENT_ORDER = 30
+
 
 class Experience(NamedTuple):
     """Rollout with the critic's values, time first."""
@@ -199,13 +201,18 @@ class TaylorGradient:
     gamma_prime: float = 0.999
     """Discount γ' towards which V is expanded; at least the agent's γ, at most 1."""
     order: int = 1
-    """Order K of the expansion; usually 1 to 5."""
+    """Order K of the expansion; usually 1 to 5, at most 30."""
     tail: str = "survival"
     """Terms past a cut: "zero", "constant" or "survival"."""
 
     def __post_init__(self) -> None:
         check_discount("gamma_prime", self.gamma_prime, one_allowed=True)
-        check_order(self.order, infinite_allowed=False)
+        if check_order(self.order) > MAX_GRADIENT_ORDER:
+            raise ValueError(
+                f"order={self.order!r}: must be at most {MAX_GRADIENT_ORDER}, every order is "
+                "compiled by itself; as the order grows the update becomes that of TaylorQ and "
+                "TaylorWeight together, both of order inf, which takes no longer than order 1"
+            )
         check_choice("tail", self.tail, TAILS)
 
     def check(self, gamma: float) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,9 @@ class RayPool:
         self.shared = True
         """False once a node was met that does not see the results folder."""
         with ExitStack() as stack:
-            _connect(address, workers)
+            # Ray lets its workers import from the folder in which it is started.
+            with chdir(out):
+                _connect(address, workers)
             stack.callback(ray.shutdown)
             self._token = _make_token(out.absolute())
             stack.callback(self._token.unlink, missing_ok=True)
