@@ -114,6 +114,16 @@ def test_configuration_that_is_none__is_one_line_that_names_the_file(out, conten
         read_config(out)
 
 
+def test_configuration_that_is_changed_before_the_first_checkpoint__is_refused(out):
+    shutil.rmtree(out / "checkpoints", ignore_errors=True)
+    (out / "done").unlink(missing_ok=True)
+    table = from_json(out / "config.json")
+    table["settings"]["seed"] += 1
+    (out / "config.json").write_text(json.dumps(table))
+    with pytest.raises(ValueError, match=r"config\.json: was changed since the run began"):
+        resume(out)
+
+
 NAMED = {"task": "evil:Env-v0", "advantage": {"kind": "evil:Slot"}}
 
 

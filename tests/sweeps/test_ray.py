@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -215,7 +216,7 @@ def test_workers__import_nothing_from_the_current_folder(tmp_path, monkeypatch):
         assert not ray.get(imported.remote(), timeout=100).startswith(str(here))
     finally:
         pool.close()
-    assert os.getcwd() == str(here)
+    assert Path.cwd() == here
 
 
 @pytest.fixture

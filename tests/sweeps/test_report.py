@@ -1,5 +1,6 @@
 """A folder of runs knows which sweeps were run into it, with what changes, and reports them."""
 
+import os
 import subprocess
 import sys
 from importlib import resources
@@ -27,6 +28,16 @@ def test_notes__give_sweeps_with_their_changes(tmp_path):
     (again,) = [sweep for sweep in found if sweep.changed]
     assert again.configs() == changed.configs()
     assert again.changed == {"steps": 1280, "seeds": [0, 1, 2], "tasks": ["Hopper-v4"]}
+
+
+def test_notes__remove_what_killed_processes_left_but_not_what_is_being_written(tmp_path):
+    old, young = (tmp_path / "sweeps" / f".a.json.{pid}.tmp" for pid in (7, 8))
+    old.parent.mkdir()
+    old.touch()
+    young.touch()
+    os.utime(old, (0, 0))
+    note = write_note(load_experiment("smoke"), tmp_path)
+    assert set(old.parent.iterdir()) == {note, young}
 
 
 def test_note__keeps_the_text_of_a_file_that_may_go(tmp_path):

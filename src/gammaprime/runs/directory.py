@@ -19,8 +19,10 @@ import io
 import json
 import lzma
 import os
+import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,10 +77,15 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of a process that was killed while it wrote, at any depth."""
+def remove_leftovers(path: Path, seconds: float = 0.0) -> None:
+    """Remove the temporary files of processes that were killed while they wrote, at any depth.
+
+    Where several processes write at once, only those that have been there for some ``seconds``.
+    """
     for stale in path.rglob(".*.tmp"):
-        stale.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if time.time() - stale.stat().st_mtime >= seconds:
+                stale.unlink()
 
 
 def to_json(value: Table, indent: int | None = 2) -> bytes:
@@ -173,7 +180,8 @@ def begin(path: Path, config: Table, manifest: Table) -> None:
     (path / "data.npz").unlink(missing_ok=True)
     remove_leftovers(path)
     write_whole(path / "config.json", to_json(config))
-    write_whole(path / "manifest.json", to_json(manifest))
+    began = {**manifest, "config_sha256": config_hash(config)}
+    write_whole(path / "manifest.json", to_json(began))
 
 
 def begin_or_resume(path: Path, config: Table, manifest: Table) -> None:
@@ -192,6 +200,11 @@ def begin_or_resume(path: Path, config: Table, manifest: Table) -> None:
     except ValueError as error:  # it decides nothing
         warnings.warn(f"{error}; what the run began with is not known", stacklevel=3)
         return
+    if began.get("config_sha256") not in (None, config_hash(config)):
+        raise ValueError(
+            f"{path / 'config.json'}: was changed since the run began; take the change back, or "
+            "start over in another folder"
+        )
     for name in ("cpu", "mujoco_build", "versions", "blas_threads", "xla_threads"):
         if name in began and began[name] != manifest.get(name):
             warnings.warn(

@@ -28,6 +28,7 @@ def write_note(sweep: Sweep, out: Path) -> Path:
         entry["text"] = sweep.text
     path = out / NOTES / f"{folder_name(sweep.name, entry)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    directory.remove_leftovers(path.parent, seconds=60.0)
     write_whole(path, to_json(entry))
     return path
 
