@@ -136,6 +136,23 @@ def test_unknown_option__is_told_with_the_nearest(house, capsys, text, hint):
     assert not (house / "results").exists()
 
 
+def test_resume_with_steps__lengthens_a_copy(stored, capsys):
+    before = (stored / "config.json").read_bytes()
+    assert run(f"resume {stored} --steps 1.6e2 --no-tensorboard") == 0
+    out = capsys.readouterr().out
+    (longer,) = (stored.parent).glob("ppo-Hopper-v4-s0-*")
+    assert out.splitlines()[-1] == f"done, 160 steps; next: gammaprime evaluate {longer}"
+    assert json.loads((longer / "config.json").read_text())["settings"]["origin"]["steps"] == 96
+    assert (stored / "config.json").read_bytes() == before
+
+
+def test_train_with_init__names_its_folder_by_where_it_began(stored, house, capsys):
+    for words in (SHORT, f"{SHORT} --init {stored}", f"{SHORT} --init {stored} --seed 1"):
+        assert run(f"{words} --no-tensorboard") == 0
+    assert "with the parameters of a run of 96 steps" in capsys.readouterr().err
+    assert len(list((house / "results/runs").iterdir())) == 3
+
+
 def test_out_of_another_configuration__is_refused(stored, capsys):
     assert run(f"{SHORT} --out {stored} --seed 1") == 2
     err = capsys.readouterr().err

@@ -130,7 +130,21 @@ def _add_training(commands: Any) -> None:
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
 
-    resume = commands.add_parser("resume", parents=[folder], help="resume a run that was stopped")
+    resume = commands.add_parser(
+        "resume", parents=[folder], help="resume a run that was stopped, or lengthen one"
+    )
+    resume.add_argument(
+        "--steps",
+        type=float,
+        metavar="N",
+        help="total steps, such as 2e6, to lengthen the run: a copy of it goes on in a new folder",
+    )
+    resume.add_argument(
+        "--out", type=Path, metavar="DIR", help="new folder of a lengthened run; default: beside it"
+    )
+    resume.add_argument(
+        "--keep-replay", action="store_true", help="keep the replay when done, to lengthen it again"
+    )
     resume.add_argument(
         "--checkpoint-seconds",
         type=float,

@@ -67,12 +67,16 @@ class Command:
     """Show the age to the agent, and make the time limit the end of the task."""
     stagger: bool = True
     """Cut first episodes early, so that several environments do not share one age."""
+    init: Path | None = None
+    """Folder of a run whose parameters to begin with; optimisers and replay begin anew."""
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints; 0 saves after every update."""
     tensorboard: bool = True
     """Write events for TensorBoard beside the metrics."""
     threads: int = 1
     """Threads that step the environments of a MuJoCo task; no number depends on it."""
+    keep_replay: bool = False
+    """Keep the replay buffer of a finished off-policy run, so that it can be lengthened."""
     compilation_cache: bool = True
     """Keep compiled programs in the user's cache folder, so that the next start is quick."""
 

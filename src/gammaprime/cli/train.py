@@ -29,7 +29,7 @@ def train(words: Sequence[str]) -> int:
         return 0 if words else 2
     _prepare()
     from gammaprime.cli.options import parse
-    from gammaprime.runs import session, training
+    from gammaprime.runs import origins, session, training
     from gammaprime.runs.config import RunConfig
 
     agent, asked = parse(words)
@@ -37,7 +37,8 @@ def train(words: Sequence[str]) -> int:
     numbers = (agent, asked.task, asked.steps, asked.seed)
     out = asked.out
     if out is None:
-        out = RUNS / RunConfig(*numbers, *run_options).folder
+        origin = None if asked.init is None else origins.take_parameters(asked.init).origin
+        out = RUNS / RunConfig(*numbers, *run_options, origin).folder
     _use_cache(asked.compilation_cache)
 
     class Announce(session.Callback):
@@ -49,7 +50,14 @@ def train(words: Sequence[str]) -> int:
     upkeep = (asked.checkpoint_seconds, asked.tensorboard, None, asked.threads)
     return _watch(
         lambda display: training.train(
-            *numbers, out, [Announce(), display], *run_options, *upkeep, progress=False
+            *numbers,
+            out,
+            [Announce(), display],
+            *run_options,
+            *upkeep,
+            progress=False,
+            init=asked.init,
+            keep_replay=asked.keep_replay,
         )
     )
 
@@ -70,14 +78,15 @@ def _use_cache(wanted: bool) -> None:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """Resume a run that was stopped."""
+    """Resume a run that was stopped, or lengthen one."""
     _prepare()
     from gammaprime.runs import training
 
     _use_cache(arguments.cache)
     upkeep = (arguments.checkpoint_seconds, arguments.tensorboard, None, arguments.threads)
+    longer = {"steps": arguments.steps, "out": arguments.out, "keep_replay": arguments.keep_replay}
     return _watch(
-        lambda display: training.resume(arguments.run, [display], *upkeep, progress=False)
+        lambda display: training.resume(arguments.run, [display], *upkeep, progress=False, **longer)
     )
 
 

@@ -56,6 +56,8 @@ class Loop(ABC):
     state: Any
     replay: Replay | None = None
     """The replay buffer, if the agent learns from one."""
+    parameters: tuple[str, ...]
+    """Beginnings of the names of those leaves of the state that another run can start with."""
 
     def __init__(
         self, agent: Any, env: VecEnv, total_steps: int, seed: int, gamma_prime: float
@@ -147,6 +149,12 @@ class Loop(ABC):
             self.returns.restore(take_part(snapshot, "returns"))
         self.rng = unpack_generator(take_part(snapshot, "rng")["words"][0])
 
+    def start_with(self, parameters: Mapping[str, NDArray[Any]]) -> None:
+        """Begin with the parameters of another run, and with everything else anew."""
+        own = name_leaves(self.state)
+        anew = {name: x for name, x in own.items() if not name.startswith(self.parameters)}
+        self.state = put_leaves(self.state, {**anew, **parameters})
+
 
 def check_rows(env: VecEnv, num_envs: int) -> None:
     """Refuse an environment with another number of rows than the agent learns from."""
@@ -165,6 +173,8 @@ class OnPolicyLoop(Loop):
     """One rollout, then one update from it alone."""
 
     agent: OnPolicyAgent
+    # The critic's values are in units of the scaled rewards.
+    parameters = (".params", ".obs_statistics", ".return_statistics")
 
     def __init__(
         self, agent: OnPolicyAgent, env: VecEnv, total_steps: int, seed: int, gamma_prime: float

@@ -33,6 +33,10 @@ class OffPolicyLoop(Loop):
 
     agent: OffPolicyAgent
     replay: Replay
+    parameters = (
+        *(".learned.policy.params", ".learned.critics.params"),
+        *(".learned.target_policy", ".learned.target_critics", ".learned.log_entropy_coef.params"),
+    )
 
     def __init__(
         self, agent: OffPolicyAgent, env: VecEnv, total_steps: int, seed: int, gamma_prime: float

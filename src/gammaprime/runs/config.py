@@ -63,6 +63,24 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The run that another one begins from."""
+
+    taken: str
+    """What is taken from it: its "state", to lengthen it, or its "parameters"."""
+    steps: int
+    """Steps that it had trained."""
+    config_sha256: str
+    """Hash of its configuration but for the seed: seeds of one experiment have it in common."""
+    arrays_sha256: str
+    """Hash of what is taken."""
+
+    def __post_init__(self) -> None:
+        if self.taken not in ("state", "parameters"):
+            raise ValueError(f"taken={self.taken!r}: must be 'state' or 'parameters'")
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything that decides the numbers of a run; its hash names the folder of the run."""
 
@@ -82,6 +100,8 @@ class RunConfig:
     """Show the age to the agent, and make the time limit the end of the task."""
     stagger: bool = True
     """Cut first episodes early, so that several environments do not share one age."""
+    origin: Origin | None = None
+    """The run that it begins from, if it does."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.agent, OnPolicy | OffPolicy):
@@ -150,7 +170,10 @@ class RunConfig:
         for name in ("time_limit", "time_feature", "stagger"):
             protocol[name] = vars(self)[name]
         settings = {"agent": to_table(self.agent), "task": self.task, "protocol": protocol}
-        return {"kind": "train", "settings": settings | {"steps": self.steps, "seed": self.seed}}
+        settings |= {"steps": self.steps, "seed": self.seed}
+        if self.origin is not None:
+            settings["origin"] = dict(vars(self.origin))
+        return {"kind": "train", "settings": settings}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> RunConfig:
@@ -169,6 +192,8 @@ class RunConfig:
         for name in rest:
             if name not in hints:
                 raise ValueError(unknown("key", name, hints))
+        if "origin" in settings:
+            rest["origin"] = {"kind": "origin", **settings["origin"]}
         return cls(
             agent_from(settings["agent"]),
             settings["task"],

@@ -33,6 +33,7 @@ from gammaprime.runs.metrics import (
     read_head,
     training_row,
 )
+from gammaprime.runs.origins import Source
 from gammaprime.runs.run import Run
 from gammaprime.types import check_count
 
@@ -57,6 +58,8 @@ class Start:
         asked = f" ({config.steps:,} asked)" if config.steps != self.total_steps else ""
         rollout = config.agent.rollout_size
         again = f", from step {self.steps:,}" if self.steps else ""
+        if config.origin is not None and config.origin.taken == "parameters":
+            again += f", with the parameters of a run of {config.origin.steps:,} steps"
         used = gamma_prime_of(config.agent)
         trained = f"γ = {config.agent.gamma:g}"
         trained += "" if used is None else f" and γ' = {used:g}"
@@ -93,6 +96,8 @@ class Upkeep:
     """Command line for the manifest; that of this process by default."""
     threads: int = 1
     """Threads that step the environments."""
+    keep_replay: bool = False
+    """Keep the replay buffer when the run is done, so that it can be lengthened."""
 
     def __post_init__(self) -> None:
         if not self.checkpoint_seconds >= 0.0:
@@ -126,7 +131,12 @@ class Session:
     """The part of a run that one process trains: from the newest checkpoint to the end."""
 
     def __init__(
-        self, config: RunConfig, world: Environments, upkeep: Upkeep, held: lock.Lock | None
+        self,
+        config: RunConfig,
+        world: Environments,
+        upkeep: Upkeep,
+        held: lock.Lock | None,
+        source: Source | None = None,
     ) -> None:
         self.config, self.world, self.upkeep = config, world, upkeep
         self._lock, self.path = held, None if held is None else held.path
@@ -135,16 +145,22 @@ class Session:
         self.segments: tuple[segments.Segment, ...] = ()
         self.parity = segments.Parity()
         self.recent = Recent()
-        self.lines = Lines(None) if self.path is None else self._restore(self.path)
+        self.lines = self._restore(source)
         self._board: Board | None = None
         self._began: tuple[float, int] | None = None
         self._saved_at, self._saved_step = time.monotonic(), self.loop.steps
+        if config.origin is not None and self.loop.steps == 0:
+            self._save(now=True)
 
-    def _restore(self, path: Path) -> Lines:
+    def _restore(self, source: Source | None) -> Lines:
         """Restore the loop and the metrics from the newest checkpoint, if there is one."""
-        folder = path / directory.CHECKPOINTS
-        saved = checkpoint.load(folder, self._check)
-        if saved is None:
+        path = self.path
+        saved = None
+        if path is not None:
+            folder = path / directory.CHECKPOINTS
+            saved = checkpoint.load(folder, self._check)
+        if path is None or saved is None:
+            self._start_with(source)
             return Lines(path)
         try:
             self.loop.restore(saved.arrays)
@@ -160,6 +176,20 @@ class Session:
         lines = Lines.reopen(path, saved.metrics_bytes)
         checkpoint.set_aside(folder, saved.step)
         return lines
+
+    def _start_with(self, source: Source | None) -> None:
+        """Begin with the parameters of another run, if the configuration says so."""
+        if self.config.origin is None:
+            return
+        if source is None or source.parameters is None:
+            raise ValueError(
+                f"{self.path}: was stopped before it had the {self.config.origin.taken} of the run "
+                "that it begins from; repeat the command that began it, which is in manifest.json"
+            )
+        try:
+            self.loop.start_with(source.parameters)
+        except ValueError as error:
+            raise ValueError(f"init={str(source.path)!r}: {error}") from None
 
     def _check(self, saved: checkpoint.Checkpoint) -> None:
         """Refuse a checkpoint of another configuration, or of metrics that were changed."""
@@ -268,9 +298,10 @@ class Session:
     def _store_replay(
         self, folder: Path
     ) -> tuple[tuple[segments.Segment, ...], segments.ParityFile | None]:
-        """Store what is new in the replay buffer; a run that is done does not need it any more."""
+        """Store what is new in the replay buffer; a run that is done seldom needs it any more."""
         replay = self.loop.replay
-        if replay is None or self.loop.done:
+        unwanted = self.loop.done and not self.upkeep.keep_replay
+        if replay is None or replay.count == 0 or unwanted:
             return (), None
         self.segments, self.parity = segments.extend(folder, self.segments, self.parity, replay)
         return self.segments, self.parity.write(folder)
@@ -289,7 +320,8 @@ class Session:
                 directory.write_policy(self.path, policy)
                 table = self.config.to_table()
                 directory.finish_training(self.path, table, self.lines.sha256, self.lines.seconds)
-                segments.drop(self.path / directory.CHECKPOINTS)
+                if not self.upkeep.keep_replay:
+                    segments.drop(self.path / directory.CHECKPOINTS)
         return Run(self.path, self.config, self.lines.rows, self.loop.done, policy)
 
     def _close(self) -> None:

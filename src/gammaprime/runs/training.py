@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +25,10 @@ from gammaprime.agents import Agent
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops import evaluate as evaluation_loop
 from gammaprime.networks import Policy
-from gammaprime.runs import directory, lock, provenance, segments
+from gammaprime.runs import directory, lock, origins, provenance, segments
 from gammaprime.runs.config import Evaluation, RunConfig, whole_steps
 from gammaprime.runs.environments import Environments, Task, task_name
+from gammaprime.runs.origins import Source
 from gammaprime.runs.run import Run, read_config
 from gammaprime.runs.session import Callback, Session, Upkeep
 from gammaprime.runs.startup import one_blas_thread, start_jax
@@ -52,6 +54,8 @@ def train(
     command: Sequence[str] | None = None,
     threads: int = 1,
     progress: bool | None = None,
+    init: Run | str | Path | None = None,
+    keep_replay: bool = False,
 ) -> Run:
     """Train an agent, or go on where the run in ``out`` stopped.
 
@@ -78,16 +82,22 @@ def train(
         threads: Threads that step the environments of a MuJoCo task, at most one for each; no
             number depends on it.
         progress: Show a line of progress; by default in a terminal and in a notebook.
+        init: A run or its folder, whose parameters to begin with: networks, and the scales of
+            observations and rewards; optimisers, replay and the count of steps begin anew.
+        keep_replay: Keep the replay buffer of a finished run, without which `resume` cannot
+            lengthen an off-policy run.
 
     Returns:
         The run with its metrics and its policy.
     """
-    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads)
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay)
+    source = None if init is None else origins.take_parameters(init)
     options = (time_limit, time_feature, stagger, upkeep.threads)
     with closing(Environments(env_or_task, agent, *options)) as world:
         asked = (world.limit(evaluation or Evaluation()), time_limit, time_feature, stagger)
-        config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked)
-        return _train(config.resolve(), world, out, _watched(callbacks, progress), upkeep)
+        origin = None if source is None else source.origin
+        config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked, origin)
+        return _train(config.resolve(), world, out, _watched(callbacks, progress), upkeep, source)
 
 
 def _watched(callbacks: Sequence[Callback], progress: bool | None) -> list[Callback]:
@@ -106,14 +116,16 @@ def train_config(
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
     threads: int = 1,
+    keep_replay: bool = False,
+    source: Source | None = None,
 ) -> Run:
     """Train the run of a configuration, or go on with it; see `train` for the arguments."""
     if not isinstance(config.task, str):
         raise ValueError(f"{out}: was trained on an object; call train() with it again")
-    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads)
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay)
     options = (config.time_limit, config.time_feature, config.stagger, upkeep.threads)
     with closing(Environments(config.task, config.agent, *options)) as world:
-        return _train(config.resolve(), world, out, callbacks, upkeep)
+        return _train(config.resolve(), world, out, callbacks, upkeep, source)
 
 
 def _train(
@@ -122,13 +134,14 @@ def _train(
     out: str | Path | None,
     callbacks: Sequence[Callback],
     upkeep: Upkeep,
+    source: Source | None,
 ) -> Run:
     world.check_evaluations(config.evaluation)
     start_jax()
     with one_blas_thread():
         if out is None:
-            return Session(config, world, upkeep, None).run(callbacks)
-        return _train_in(Path(out), config, world, callbacks, upkeep)
+            return Session(config, world, upkeep, None, source).run(callbacks)
+        return _train_in(Path(out), config, world, callbacks, upkeep, source)
 
 
 def _train_in(
@@ -137,10 +150,12 @@ def _train_in(
     world: Environments,
     callbacks: Sequence[Callback],
     upkeep: Upkeep,
+    source: Source | None,
 ) -> Run:
     table = config.to_table()
     if directory.is_done(path, table):
-        segments.drop(path / directory.CHECKPOINTS)
+        if not upkeep.keep_replay:
+            segments.drop(path / directory.CHECKPOINTS)
         return Run.load(path)
     world.check()
     with lock.hold(path) as held:
@@ -148,8 +163,12 @@ def _train_in(
             return Run.load(path)
         resumes = {"resume": "exact" if world.env.exact_resume else "statistical"}
         manifest = provenance.manifest(config.seed, upkeep.command) | resumes
+        if source is not None:
+            manifest["origin"] = {"run": str(source.path), **vars(source.origin)}
         directory.begin_or_resume(path, table, manifest)
-        return Session(config, world, upkeep, held).run(callbacks)
+        if source is not None:
+            source.copy_to(path, table)
+        return Session(config, world, upkeep, held, source).run(callbacks)
 
 
 def resume(
@@ -160,13 +179,48 @@ def resume(
     command: Sequence[str] | None = None,
     threads: int = 1,
     progress: bool | None = None,
+    steps: float | None = None,
+    out: str | Path | None = None,
+    keep_replay: bool = False,
 ) -> Run:
-    """Go on with the run in a folder, as its config.json describes it; see `train`."""
+    """Go on with the run in a folder, as its config.json describes it.
+
+    Args:
+        run: A run or its folder.
+        callbacks: As for `train`, like all arguments that are not described here.
+        checkpoint_seconds: Seconds between checkpoints.
+        tensorboard: Write events for TensorBoard.
+        command: Command line for the manifest.
+        threads: Threads that step the environments.
+        progress: Show a line of progress.
+        steps: Total steps, to lengthen the run: a copy of it goes on in a new folder until then.
+            An annealed learning rate is at once that of a run of the new length.
+        out: New folder of a run that is lengthened; beside the old one by default.
+        keep_replay: Keep the replay buffer when it is done, so that it can be lengthened.
+
+    Returns:
+        The run with its metrics and its policy.
+    """
     path = run.path if isinstance(run, Run) else Path(run)
     if path is None:
         raise ValueError("run: was kept in memory, and has no folder to resume from")
-    upkeep = (checkpoint_seconds, tensorboard, command, threads)
-    return train_config(read_config(path), path, _watched(callbacks, progress), *upkeep)
+    watching = _watched(callbacks, progress)
+    upkeep = (checkpoint_seconds, tensorboard, command, threads, keep_replay)
+    config = read_config(path)
+    if steps is None or whole_steps(steps) == config.steps:
+        if out is not None:
+            raise ValueError(
+                f"out={str(out)!r}: is for a run that is lengthened; needs other steps"
+            )
+        return train_config(config, path, watching, *upkeep)
+    source = origins.take_state(path)
+    longer = replace(config, steps=whole_steps(steps), origin=source.origin)
+    if longer.total_steps <= source.saved.step:
+        raise ValueError(
+            f"steps={longer.steps}: must be at least one rollout of {longer.agent.rollout_size} "
+            f"above the {source.saved.step} steps that the run has trained"
+        )
+    return train_config(longer, out or path.parent / longer.folder, watching, *upkeep, source)
 
 
 class Scores(NamedTuple):
