@@ -54,7 +54,6 @@ class GymEnv:
         stagger: bool = False,
     ) -> None:
         self.num_envs = len(constructors)
-        self._constructors = list(constructors)
         self._envs = [_made_by(constructor) for constructor in constructors]
         limit = _registered_limit(self._envs[0]) if time_limit is None else time_limit
         self._ages = Ages(self.num_envs, limit, stagger)
