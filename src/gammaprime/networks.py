@@ -527,6 +527,9 @@ ACTOR_KINDS: dict[str, type[NoisyActor] | type[SquashedActor]] = {
 
 SEAL = b"sha256="
 
+BEST_POLICY = "policy_best.npz"
+"""File of the policy that was evaluated best."""
+
 
 def seal(packed: bytes) -> bytes:
     """Give an .npz file without a comment its hash as the comment of the zip file."""
@@ -554,19 +557,30 @@ class Policy:
     """First of the discrete actions."""
 
     @classmethod
-    def load(cls, run: str | Path) -> Policy:
-        """Load the newest policy of a run directory, or the one in a ``policy.npz``."""
+    def load(cls, run: str | Path, best: bool = False) -> Policy:
+        """Load the newest policy of a run directory, or the one in a ``policy.npz``.
+
+        ``best`` loads the one that was evaluated best.
+        """
         path = Path(run)
-        path = path / "policy.npz" if path.is_dir() else path
+        path = path / (BEST_POLICY if best else "policy.npz") if path.is_dir() else path
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no policy here (a run writes it with a checkpoint)")
+            when = "after an evaluation, " if best else ""
+            raise FileNotFoundError(
+                f"{path}: no policy here (a run writes it {when}with a checkpoint)"
+            )
         packed = path.read_bytes()
         try:
-            _check_seal(packed)
-            with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-                return cls.from_arrays(dict(arrays))
+            return cls.unpack(packed)
         except Exception as error:  # damaged bytes meet errors of every kind in zipfile and NumPy
             raise ValueError(f"{path}: not a policy, or damaged: {error!r}") from None
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Policy:
+        """Policy in the bytes of a file, whose hash is checked."""
+        _check_seal(packed)
+        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+            return cls.from_arrays(dict(arrays))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Policy:

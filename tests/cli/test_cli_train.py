@@ -104,7 +104,7 @@ def test_train_again__is_done_at_once(stored, capsys):
         ("resume nowhere", "nowhere: is not a run directory"),
         ("evaluate nowhere", "nowhere: is not a run directory"),
         ("enjoy nowhere --video a.gif", "nowhere: is not a run directory"),
-        ("enjoy nowhere --video a.mp4", "a.mp4: must end in .gif, .webp, .png"),
+        ("enjoy nowhere --video a.avi", "a.avi: must end in .mp4, .gif, .webp, .png"),
         ("enjoy nowhere --video a.gif --seconds nan", "seconds=nan: must be finite and above 0"),
         ("enjoy nowhere --video a.gif --seed -4", "seed=-4: must be an integer >= 0"),
     ],
@@ -290,6 +290,8 @@ def test_evaluate__tells_three_returns(stored, capsys):
     assert lines[0] == "Hopper-v4, 4 episodes, the most likely actions"
     assert [line.split()[0] for line in lines[1:]] == ["length", "return", "J_γ,", "J_γ',"]
     assert "γ' = 0.95" in lines[-1]
+    assert run(f"evaluate {stored} --episodes 4 --best") == 0
+    assert capsys.readouterr().out.splitlines()[0] == lines[0]
 
 
 def test_enjoy__leaves_a_video(stored, house, capsys):
@@ -301,6 +303,28 @@ def test_enjoy__leaves_a_video(stored, house, capsys):
     assert capsys.readouterr().out == "film/run.gif\n"
     assert (house / "film/run.gif").read_bytes()[:4] == b"GIF8"
     assert [file.name for file in (house / "film").iterdir()] == ["run.gif"]
+    pytest.importorskip("imageio_ffmpeg")
+    assert run(f"enjoy {stored} --video film/run.mp4 --seconds 0.2 --best") == 0
+    assert (house / "film/run.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+def test_mp4__holds_every_frame_at_its_speed(house):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    frames = [np.full((30, 51, 3), level, np.uint8) for level in (0, 60, 120, 180, 240)]
+    video.write_mp4("run.mp4", frames, seconds=0.1)
+    read = [ffmpeg.get_ffmpeg_exe(), "-i", "run.mp4", "-f", "rawvideo", "-pix_fmt", "gray", "-"]
+    shown = subprocess.run(read, check=True, capture_output=True)
+    pixels = np.frombuffer(shown.stdout, np.uint8).reshape(5, 30, 52)  # its sides are even
+    np.testing.assert_allclose(pixels[:, :, :51].mean(axis=(1, 2)), range(0, 241, 60), atol=4)
+    assert b"10 fps" in shown.stderr
+
+
+def test_mp4_without_ffmpeg__names_the_extra_before_anything_is_drawn(stored, capsys, monkeypatch):
+    find = video.importlib.util.find_spec
+    missing = lambda name: None if name == "imageio_ffmpeg" else find(name)  # noqa: E731
+    monkeypatch.setattr(video.importlib.util, "find_spec", missing)
+    assert run(f"enjoy {stored} --video run.mp4") == 2
+    assert "pip install 'gammaprime[video]'" in capsys.readouterr().err
 
 
 def test_enjoy__says_why_nothing_could_be_drawn_and_leaves_nothing(

@@ -41,7 +41,7 @@ def undisturbed(tmp_path_factory):
 def test_run__leaves_the_folder_it_promises(undisturbed):
     names = {file.name for file in undisturbed.path.glob("[!.]*")}
     stored = {"config.json", "manifest.json", "metrics.jsonl", "wall_clock.jsonl", "policy.npz"}
-    assert names == stored | {"checkpoints", "done"}
+    assert names == stored | {"policy_best.npz", "checkpoints", "done"}
     assert undisturbed.done
     assert undisturbed.steps == STEPS
     manifest = from_json(undisturbed.path / "manifest.json")

@@ -169,13 +169,23 @@ def _add_training(commands: Any) -> None:
     evaluate.add_argument(
         "--task", help="another task with the same observations and actions; default: the run's"
     )
+    _add_best(evaluate)
     evaluate.set_defaults(command=train.evaluate)
 
     enjoy = commands.add_parser("enjoy", parents=[folder], help="make a video of a run's policy")
-    enjoy.add_argument("--video", type=Path, required=True, metavar="FILE", help=".gif .webp .png")
+    enjoy.add_argument(
+        "--video", type=Path, required=True, metavar="FILE", help=".mp4 .gif .webp .png"
+    )
     enjoy.add_argument("--seconds", type=float, default=10.0, help="at most; default: 10")
     enjoy.add_argument("--seed", type=int, default=0, help="default: 0")
+    _add_best(enjoy)
     enjoy.set_defaults(command=train.enjoy)
+
+
+def _add_best(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--best", action="store_true", help="the policy that was evaluated best, not the newest"
+    )
 
 
 def _add_experiments(commands: Any) -> None:

@@ -124,7 +124,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     from gammaprime.runs import training
 
     try:
-        asked = (arguments.episodes, arguments.seed, arguments.task)
+        asked = (arguments.episodes, arguments.seed, arguments.task, arguments.best)
         print(training.evaluate(arguments.run, *asked))
     except BreakdownError as error:
         print(f"gammaprime: {error}", file=sys.stderr)
@@ -136,7 +136,8 @@ def enjoy(arguments: argparse.Namespace) -> None:
     """Make a video of a run's policy."""
     from gammaprime.cli import video
 
-    video.record(arguments.run, arguments.video, arguments.seconds, arguments.seed)
+    asked = (arguments.seconds, arguments.seed, arguments.best)
+    video.record(arguments.run, arguments.video, *asked)
     print(arguments.video)
 
 

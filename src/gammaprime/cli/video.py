@@ -1,7 +1,7 @@
 """Videos of policies, made in a process of their own that is ended when it takes too long.
 
 Drivers may hang or abort where there is no screen.  The process is
-``python -P -m gammaprime.cli.video RUN FILE SECONDS SEED``.
+``python -P -m gammaprime.cli.video RUN FILE SECONDS SEED POLICY``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gammaprime.envs.render import Stage
+    from gammaprime.networks import Policy
 
-SUFFIXES = (".gif", ".webp", ".png")
+SUFFIXES = (".mp4", ".gif", ".webp", ".png")
 PLATFORMS = ("egl", "osmesa")
 """Ways to draw without a screen: a graphics card or Mesa through EGL, Mesa in memory."""
 TIMEOUT = 300.0
 _PROBE = "from gammaprime.envs.render import draw_nothing; draw_nothing()"
 
 
-def record(run: Path, file: Path, seconds: float, seed: int) -> None:
-    """Store one episode of a run's policy as an animated GIF, WebP or PNG."""
+def record(run: Path, file: Path, seconds: float, seed: int, best: bool = False) -> None:
+    """Store one episode of a run's policy as an mp4, or as an animated GIF, WebP or PNG."""
     from gammaprime import envs
     from gammaprime.runs.run import read_config
 
@@ -38,13 +39,18 @@ def record(run: Path, file: Path, seconds: float, seed: int) -> None:
         raise ValueError(f"seed={seed!r}: must be an integer >= 0")
     if importlib.util.find_spec("PIL") is None:
         raise ModuleNotFoundError("videos need pillow: pip install 'gammaprime[train]'")
+    if file.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise ModuleNotFoundError(
+            f"{file}: mp4 needs imageio-ffmpeg: pip install 'gammaprime[video]'; .gif does not"
+        )
     task = read_config(run).task
     if not isinstance(task, str):
         raise ValueError(f"{run}: was trained on an object, which is not here to be looked at")
     envs.time_limit(task)  # refuses a task that is not known here, before anything is drawn
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix}")
-    words = ["-m", "gammaprime.cli.video", *map(str, (run, temporary, seconds, seed))]
+    asked = (run, temporary, seconds, seed, "best" if best else "newest")
+    words = ["-m", "gammaprime.cli.video", *map(str, asked)]
     try:
         failures: list[str] = []
         for platform in _platforms():
@@ -94,26 +100,46 @@ def attempt(words: Sequence[str], platform: str, timeout: float) -> str:
     return f"{platform}: {(errors or lines)[0]}"
 
 
-def main(run: str, file: str, seconds: str, seed: str) -> None:
+def main(run: str, file: str, seconds: str, seed: str, policy: str) -> None:
     """Play the first episode from a seed, for at most so many seconds, and store it."""
-    from PIL import Image
-
     from gammaprime.envs.render import FRAMES_PER_SECOND, stage
-    from gammaprime.runs.run import read_config
+    from gammaprime.runs.run import load_policy, read_config
 
     config = read_config(Path(run))
     set_up = stage(str(config.task), config.time_limit, config.time_feature)
     every = max(1, round(1.0 / (FRAMES_PER_SECOND * set_up.seconds)))
     limit = max(1, int(float(seconds) / set_up.seconds))
-    frames = [Image.fromarray(frame) for frame in _play(set_up, run, int(seed), limit, every)]
-    milliseconds = round(1000 * every * set_up.seconds)
-    frames[0].save(file, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
+    chosen = load_policy(run, best=policy == "best")
+    frames = list(_play(set_up, chosen, int(seed), limit, every))
+    write = write_mp4 if Path(file).suffix == ".mp4" else write_images
+    write(file, frames, every * set_up.seconds)
 
 
-def _play(stage: Stage, run: str, seed: int, limit: int, every: int) -> Iterator[Any]:
-    from gammaprime.runs.run import load_policy
+def write_images(file: str, frames: Sequence[Any], seconds: float) -> None:
+    """Write an animated GIF, WebP or PNG; each frame, (height, width, 3) bytes, for so long."""
+    from PIL import Image
 
-    policy = load_policy(run)
+    first, *rest = (Image.fromarray(frame) for frame in frames)
+    duration = round(1000 * seconds)
+    first.save(file, save_all=True, append_images=rest, duration=duration, loop=0)
+
+
+def write_mp4(file: str, frames: Sequence[Any], seconds: float) -> None:
+    """Write an mp4 (H.264), each frame for so long; odd sides are padded to even ones."""
+    from imageio_ffmpeg import get_ffmpeg_exe
+
+    height, width = frames[0].shape[:2]
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+    source += ["-r", f"{1.0 / seconds:.6f}", "-i", "-"]
+    target = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-c:v", "libx264", "-pix_fmt", "yuv420p"]
+    subprocess.run(
+        [get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *target, file],
+        input=b"".join(frame.tobytes() for frame in frames),
+        check=True,
+    )
+
+
+def _play(stage: Stage, policy: Policy, seed: int, limit: int, every: int) -> Iterator[Any]:
     obs = stage.env.reset(seed)
     for step in range(limit):
         if step % every == 0:

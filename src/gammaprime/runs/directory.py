@@ -278,7 +278,12 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 def write_policy(path: Path, policy: Policy) -> None:
     """Write the policy of a run, with its hash in the file."""
-    write_whole(path / "policy.npz", seal(_packed(policy.to_arrays(), np.savez)))
+    write_whole(path / "policy.npz", pack_policy(policy))
+
+
+def pack_policy(policy: Policy, facts: Arrays | None = None) -> bytes:
+    """Return the file of a policy, with its hash and with facts about it."""
+    return seal(_packed({**policy.to_arrays(), **(facts or {})}, np.savez))
 
 
 def _packed(arrays: Arrays, pack: Any) -> bytes:

@@ -29,6 +29,8 @@ class Run:
     """False if it was stopped before its last step."""
     trained: Policy | None = None
     """The policy in memory; None to read it from the folder."""
+    trained_best: Policy | None = None
+    """The policy that was evaluated best, in memory."""
 
     @classmethod
     def load(cls, path: str | Path) -> Run:
@@ -58,6 +60,15 @@ class Run:
             raise ValueError("this run has neither a policy nor a folder")
         return Policy.load(self.path)
 
+    @cached_property
+    def best_policy(self) -> Policy:
+        """The policy of the evaluation with the highest mean return; a choice biased upwards."""
+        if self.trained_best is not None:
+            return self.trained_best
+        if self.path is None:
+            raise ValueError("this run has no evaluation")
+        return Policy.load(self.path, best=True)
+
     @property
     def metrics(self) -> Metrics:
         """Its metrics as columns."""
@@ -80,14 +91,18 @@ def read_config(path: Path) -> RunConfig:
         raise ValueError(f"{file}: {error}") from None
 
 
-def load_policy(run: Run | str | Path) -> Policy:
+def load_policy(run: Run | str | Path, best: bool = False) -> Policy:
     """Return the newest policy of a run, to be called with observations; NumPy is enough.
+
+    ``best`` returns the policy that was evaluated best instead.
 
     Example:
         >>> policy = load_policy("results/runs/ppo-Hopper-v4-s0-0a316337f9b6")  # doctest: +SKIP
         >>> action = policy(obs)  # doctest: +SKIP
     """
-    return run.policy if isinstance(run, Run) else Policy.load(run)
+    if isinstance(run, Run):
+        return run.best_policy if best else run.policy
+    return Policy.load(run, best)
 
 
 def read_metrics(run: Run | str | Path) -> Metrics:

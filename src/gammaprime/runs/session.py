@@ -21,6 +21,7 @@ from gammaprime.loops.off_policy_loop import OffPolicyLoop
 from gammaprime.loops.rollout import BreakdownError, Episode
 from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, directory, lock, segments
+from gammaprime.runs.best import SCORE, Best
 from gammaprime.runs.config import RunConfig, code_names, gamma_prime_of, to_table
 from gammaprime.runs.environments import Environments
 from gammaprime.runs.interrupts import Interrupted, Interrupts
@@ -145,6 +146,7 @@ class Session:
         self.segments: tuple[segments.Segment, ...] = ()
         self.parity = segments.Parity()
         self.recent = Recent()
+        self.best = Best()
         self.lines = self._restore(source)
         self._board: Board | None = None
         self._began: tuple[float, int] | None = None
@@ -174,6 +176,7 @@ class Session:
                 "which), resume with that version, or start over in another folder"
             ) from error
         lines = Lines.reopen(path, saved.metrics_bytes)
+        self.best.restore(saved.arrays, lines.rows)
         checkpoint.set_aside(folder, saved.step)
         return lines
 
@@ -227,6 +230,7 @@ class Session:
             row = training_row(progress, self.recent.add(progress.episodes))
             if self.config.evaluation.is_due(before, loop.steps, loop.done):
                 row |= evaluation_row(self._evaluate())
+                self.best.offer(self._policy(), loop.steps, row[SCORE])
         except BreakdownError as broken:
             raise self._keep(broken, before) from broken
         with self._writing():
@@ -287,12 +291,13 @@ class Session:
         folder, loop = self.path / directory.CHECKPOINTS, self.loop
         with self._writing():
             self.lines.sync()
-            arrays = loop.snapshot() | self.recent.snapshot()
+            arrays = loop.snapshot() | self.recent.snapshot() | self.best.snapshot()
             stored = self._store_replay(folder)
             hashes = (directory.config_hash(self.config.to_table()), self.lines.sha256)
             state = (loop.steps, self.lines.num_bytes, arrays, *stored, *hashes)
             checkpoint.save(folder, checkpoint.Checkpoint(*state))
             directory.write_policy(self.path, self._policy())
+            self.best.write(self.path)
         self._saved_at, self._saved_step = time.monotonic(), loop.steps
 
     def _store_replay(
@@ -318,11 +323,13 @@ class Session:
             with self._writing():
                 # A run that was killed between its last checkpoint and here resumes at this line.
                 directory.write_policy(self.path, policy)
+                self.best.write(self.path)
                 table = self.config.to_table()
                 directory.finish_training(self.path, table, self.lines.sha256, self.lines.seconds)
                 if not self.upkeep.keep_replay:
                     segments.drop(self.path / directory.CHECKPOINTS)
-        return Run(self.path, self.config, self.lines.rows, self.loop.done, policy)
+        best = self.best.policy
+        return Run(self.path, self.config, self.lines.rows, self.loop.done, policy, best)
 
     def _close(self) -> None:
         self.lines.close()

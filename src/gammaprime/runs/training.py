@@ -4,6 +4,7 @@
     metrics.jsonl, wall_clock.jsonl, tensorboard/
     checkpoints/                    the last two states, and the replay buffer they learn from
     policy.npz                      the newest policy, for `gammaprime.load_policy`
+    policy_best.npz                 the policy that was evaluated best
     breakdown/                      the arrays on which a run broke down, if it did
     done                            written last
 
@@ -251,6 +252,7 @@ def evaluate(
     episodes: int = 10,
     seed: int = 0,
     task: str | Callable[[], Any] | None = None,
+    best: bool = False,
 ) -> Scores:
     """Evaluate the newest policy of a run; NumPy and a simulator are enough.
 
@@ -260,6 +262,7 @@ def evaluate(
         seed: Seed of the environments.
         task: Another task with the same observations and actions, such as another version, or the
             constructor of an environment of your own; by default the task of the run.
+        best: Evaluate the policy that was evaluated best during training, on new episodes.
 
     Returns:
         Length, return, J_γ and J_γ' of every episode; its text is a table of means.
@@ -279,11 +282,10 @@ def evaluate(
     rows = max(n for n in range(1, min(AT_ONCE, episodes) + 1) if episodes % n == 0)
     env = envs.make(judged, rows, time_limit=config.time_limit, time_feature=config.time_feature)
     try:
-        _check_fit(found.policy, env, task_name(judged))
+        policy = found.best_policy if best else found.policy
+        _check_fit(policy, env, task_name(judged))
         with one_blas_thread():
-            played = evaluation_loop.evaluate(
-                found.policy.actor, env, episodes, seed, gamma, gamma_prime
-            )
+            played = evaluation_loop.evaluate(policy.actor, env, episodes, seed, gamma, gamma_prime)
     finally:
         env.close()
     return Scores(task_name(judged), gamma, gamma_prime, *np.array(played, np.float64)[:, 1:].T)
