@@ -287,7 +287,8 @@ def test_breakdown__has_an_exit_code_of_its_own(house, capsys, monkeypatch):
 def test_evaluate__tells_three_returns(stored, capsys):
     assert run(f"evaluate {stored} --episodes 4") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Hopper-v4, 4 episodes, the most likely actions"
+    about = "Hopper-v4, 4 episodes, the most likely actions; mean ± one standard deviation"
+    assert lines[0] == about
     assert [line.split()[0] for line in lines[1:]] == ["length", "return", "J_γ,", "J_γ',"]
     assert "γ' = 0.95" in lines[-1]
     assert run(f"evaluate {stored} --episodes 4 --best") == 0

@@ -110,8 +110,8 @@ def test_curves__of_variants_with_other_numbers_of_seeds_tell_each(sweep):
 
 def test_draw_sweep__writes_pictures_and_numbers_that_repeat(sweep, tmp_path):
     first = draw(*sweep, tmp_path / "a")
-    endings = (".png", ".svg", ".csv", "_table.md", "_table.csv")
-    endings += ("_comparisons.md", "_comparisons.csv", "_seeds.md")
+    endings = (".png", ".svg", ".csv", "_profiles.png", "_profiles.svg", "_profiles.csv")
+    endings += ("_table.md", "_table.csv", "_comparisons.md", "_comparisons.csv", "_seeds.md")
     assert [file.name for file in first] == [f"made_up{ending}" for ending in endings]
     for file in draw(*sweep, tmp_path / "b"):
         assert file.read_bytes() == (tmp_path / "a" / file.name).read_bytes()

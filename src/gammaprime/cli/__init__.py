@@ -226,6 +226,13 @@ def _add_experiments(commands: Any) -> None:
     )
     _add_out(figure, FIGURES)
     figure.add_argument("--band", choices=("median_std", "iqm"), help="default: the spec's")
+    figure.add_argument(
+        "--format",
+        nargs="+",
+        choices=("pdf", "tex"),
+        default=(),
+        help="besides PNG, SVG, Markdown and CSV: PDF of pictures, LaTeX of tables",
+    )
     figure.set_defaults(command=sweep.figure)
 
     _add_plot(commands)

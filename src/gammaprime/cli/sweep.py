@@ -152,7 +152,8 @@ def figure(arguments: argparse.Namespace) -> None:
     from gammaprime.sweeps.spec import load_experiment
 
     experiment = load_experiment(arguments.spec).change(**_given(arguments, CHANGES))
-    for file in experiment.figure(arguments.runs, arguments.out, arguments.band):
+    asked = (arguments.runs, arguments.out, arguments.band, arguments.format)
+    for file in experiment.figure(*asked):
         print(file)
 
 

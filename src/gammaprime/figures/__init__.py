@@ -19,24 +19,31 @@ if TYPE_CHECKING:
 
 def draw_sweep(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
     """Draw the runs of a sweep, as far as they got; return the files, pictures first."""
-    from gammaprime.figures import ablations, comparisons, curves, tables
+    from gammaprime.figures import ablations, comparisons, curves, profiles, tables
 
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [tables.draw, comparisons.draw, tables.draw_seeds]
-    if options.kind != "table":
-        parts.insert(0, {"curves": curves.draw, "ablation": ablations.draw}[options.kind])
+    pictures = {
+        "curves": [curves.draw, profiles.draw],
+        "ablation": [ablations.draw],
+        "table": [profiles.draw],
+    }
+    parts = [*pictures[options.kind], tables.draw, comparisons.draw, tables.draw_seeds]
     return [file for draw in parts for file in draw(options, results, folder)]
 
 
 def draw_computed(
-    config: Mapping[str, Any], data: Mapping[str, FloatArray], folder: Path, name: str
+    config: Mapping[str, Any],
+    data: Mapping[str, FloatArray],
+    folder: Path,
+    name: str,
+    formats: Sequence[str] = (),
 ) -> list[Path]:
     """Draw a computed experiment from its configuration and arrays; return the files."""
     from gammaprime.figures import errors, weights
 
     folder.mkdir(parents=True, exist_ok=True)
     draw = {"toy": errors.draw, "weights": weights.draw}[config["kind"]]
-    return draw(config["settings"], data, folder, name)
+    return draw(config["settings"], data, folder, name, formats)
 
 
 def plot_computed(config: Mapping[str, Any], data: Mapping[str, FloatArray]) -> list[Figure]:

@@ -51,7 +51,7 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
     """
     file = folder / f"{options.name}.csv"
     return [
-        *style.save(plot(options, results), folder, options.name, style.PRINTED),
+        *style.save(plot(options, results), folder, options.name, style.PRINTED, options.formats),
         write_rows(file, Point, points(results, options)),
     ]
 

@@ -11,7 +11,7 @@ import numpy as np
 from gammaprime.figures import statistics, summaries
 from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.statistics import Interval
-from gammaprime.figures.tables import Cell, Table, write_rows
+from gammaprime.figures.tables import Cell, Table, write_latex, write_rows
 from gammaprime.runs.results import Result
 
 VERDICTS = {
@@ -90,11 +90,12 @@ class Comparisons(NamedTuple):
 def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
     """Write the comparisons as Markdown and CSV."""
     found = compare(results, options)
-    parts = [f"# {options.title}"]
+    parts, shown = [f"# {options.title}"], [overall_table(found)] if found.overall else []
     if found.overall:
-        parts.append(overall_table(found).markdown())
+        parts.append(shown[0].markdown())
         if len(summaries.tasks_of(results)) > 1:
-            parts += ["Task by task, p-values not adjusted:", task_table(found).markdown()]
+            shown.append(task_table(found))
+            parts += ["Task by task, p-values not adjusted:", shown[1].markdown()]
         parts += [f"{name}: {text}" for name, text in GUIDE.items() if name != "Return"]
     else:
         parts.append(NOTHING)
@@ -102,7 +103,12 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
     text = "\n\n".join([*parts, *summaries.notes(options, results)])
     page.write_text(text + "\n", encoding="utf-8")
     rows = [*found.overall, *found.by_task]
-    return [page, write_rows(folder / f"{options.name}_comparisons.csv", Comparison, rows)]
+    written = write_rows(folder / f"{options.name}_comparisons.csv", Comparison, rows)
+    return [
+        page,
+        written,
+        *write_latex(folder / f"{options.name}_comparisons.tex", shown, options),
+    ]
 
 
 def compare(results: Sequence[Result], options: FigureOptions) -> Comparisons:

@@ -56,7 +56,7 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
     ]
     figure = plot(options, results)
     return [
-        *style.save(figure, folder, options.name, style.PRINTED),
+        *style.save(figure, folder, options.name, style.PRINTED, options.formats),
         style.write_csv(folder / f"{options.name}.csv", names, rows),
     ]
 

@@ -6,7 +6,7 @@ the paper computes it, in units of reward (its text calls it relative: errata S1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,16 @@ CAPTION_WIDTH = 82
 
 
 def draw(
-    settings: Mapping[str, Any], data: Mapping[str, FloatArray], folder: Path, name: str
+    settings: Mapping[str, Any],
+    data: Mapping[str, FloatArray],
+    folder: Path,
+    name: str,
+    formats: Sequence[str] = (),
 ) -> list[Path]:
     """Write both panels as PNG and SVG, and the numbers of each panel as CSV."""
     by_order, by_noise = order_table(data), noise_table(settings, data)
     return [
-        *style.save(plot(settings, data), folder, name),
+        *style.save(plot(settings, data), folder, name, formats=formats),
         _write(folder / f"{name}_by_order.csv", by_order),
         _write(folder / f"{name}_by_noise.csv", by_noise),
     ]

@@ -6,7 +6,7 @@ It is parsed once, before anything is trained, and needs neither matplotlib nor 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ Table = Mapping[str, Any]
 
 KINDS = ("curves", "ablation", "table")
 BANDS = ("median_std", "iqm")
+FORMATS = ("pdf", "tex")
+"""Formats that are written if asked for: PDF of pictures, LaTeX of tables."""
 RETURNS = ("training", "evaluations")
 SHARED = ("compare", "returns", "band", "last", "spread", "levels")
 OF_ABLATIONS = ("panels", "normalise_by")
@@ -77,6 +79,8 @@ class FigureOptions:
     """Axes of an ablation."""
     normalise_by: str
     """Variant by whose mean final return an ablation divides."""
+    formats: tuple[str, ...] = ()
+    """Formats besides PNG, SVG, Markdown and CSV: pdf for pictures, tex for tables."""
 
     @property
     def groups(self) -> list[tuple[str, ...]]:
@@ -89,17 +93,26 @@ class FigureOptions:
         return sorted(ordered, key=lambda group: self.variants.index(group[0]))
 
 
-def read(sweep: Sweep, band: str | None = None) -> FigureOptions:
+def read(sweep: Sweep, band: str | None = None, formats: Sequence[str] = ()) -> FigureOptions:
     """Parse the table [figure] of a sweep; ``band`` replaces the spec's."""
+    check_formats(formats)
     names = tuple(variant.name for variant in sweep.variants)
     for text in (sweep.title, *names):
         _check_formula(sweep.name, text)
     # Other tasks than the spec's may leave out variants that [figure] names.
     strict = "tasks" not in sweep.changed
     try:
-        return _parse(sweep, _Names(names, strict), band)
+        shown = _parse(sweep, _Names(names, strict), band)
     except ValueError as error:
         raise ValueError(f"{sweep.name}: figure: {error}") from None
+    return replace(shown, formats=tuple(formats))
+
+
+def check_formats(formats: Sequence[str]) -> None:
+    """Refuse a format that nothing is written in."""
+    for name in formats:
+        if name not in FORMATS:
+            raise ValueError(f"formats: {unknown('format', name, FORMATS)}")
 
 
 def _check_formula(name: str, text: str) -> None:

@@ -64,9 +64,8 @@ def draw(runs: Sequence[History], options: Options, file: Path) -> Path:
         raise ValueError(f"{file}: must end in {', '.join(SUFFIXES)}")
     figure = plot(runs, options)
     file.parent.mkdir(parents=True, exist_ok=True)
-    dates = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
     with style.context(style.PRINTED):
-        figure.savefig(file, metadata=dates.get(file.suffix, {"Date": None}))
+        figure.savefig(file, metadata=style.METADATA[file.suffix[1:]])
     return file
 
 

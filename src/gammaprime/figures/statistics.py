@@ -239,6 +239,24 @@ def share_above(values: ArrayLike, threshold: float) -> Interval:
     return Interval(float(ends.low), count / values.size, float(ends.high))
 
 
+def performance_profile(strata: Sequence[ArrayLike], thresholds: ArrayLike) -> FloatArray:
+    """Share of runs above each threshold, averaged over tasks, with its bootstrap interval.
+
+        F(τ) = (1/M) Σ_m (1/S_m) Σ_s 1[x_{m,s} > τ]
+
+    Seeds are resampled inside each task.
+
+    Shapes: for each of M tasks (S_m,); thresholds (G,) -> (3, G): low, value, high.
+    """
+    at = np.asarray(thresholds, np.float64)
+
+    def shares(drawn: Sequence[FloatArray]) -> FloatArray:
+        above = [(sample[:, :, None] > at).mean(axis=1) for sample in drawn]
+        return np.asarray(np.mean(above, axis=0))
+
+    return bootstrap(strata, shares)
+
+
 def normalise(values: ArrayLike, baseline: ArrayLike) -> FloatArray:
     """Final returns in units of the baseline's mean final return on the same task.
 

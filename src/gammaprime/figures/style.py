@@ -218,15 +218,28 @@ def band(axes: Axes, x: ArrayLike, three: FloatArray, color: str, **line: Any) -
     axes.plot(np.asarray(x), median, color=color, **line)
 
 
+METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Dates and versions that are left out, so that the same numbers give the same bytes."""
+
+
 def save(
-    figure: Figure, folder: Path, name: str, more: Mapping[Any, Any] | None = None
+    figure: Figure,
+    folder: Path,
+    name: str,
+    more: Mapping[Any, Any] | None = None,
+    formats: Sequence[str] = (),
 ) -> list[Path]:
-    """Write PNG and SVG without dates or versions, so the same numbers give the same bytes."""
-    png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+    """Write PNG and SVG, and PDF if it is among the formats."""
+    kinds = ["png", "svg", *(["pdf"] if "pdf" in formats else [])]
+    files = [folder / f"{name}.{kind}" for kind in kinds]
     with context(more):  # salt and resolution are read when saving
-        figure.savefig(png, metadata={"Software": None})
-        figure.savefig(svg, metadata={"Date": None, "Creator": None})
-    return [png, svg]
+        for kind, file in zip(kinds, files, strict=True):
+            figure.savefig(file, metadata=METADATA[kind])
+    return files
 
 
 def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:

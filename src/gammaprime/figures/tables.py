@@ -1,11 +1,12 @@
 """Tables of a sweep: final returns, every seed, every run.
 
-Rows are computed once.  Each is written as CSV, as Markdown and, in the report, as HTML.
+Rows are computed once.  Each is written as CSV, as Markdown, in the report as HTML and, if asked
+for, as LaTeX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -50,6 +51,58 @@ class Table:
             lines.append([f"**{t}**" if c.best else t for t, c in zip(texts, row, strict=True)])
         return "\n".join(f"| {' | '.join(map(_escape, line))} |" for line in lines)
 
+    def latex(self) -> str:
+        """Return the table in LaTeX, with the rules of the package booktabs."""
+        columns = "l" * self.text_columns + "r" * (len(self.head) - self.text_columns)
+        lines = [f"% {self.label}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        lines += [_row(map(to_latex, self.head)), r"\midrule"]
+        for row in self.rows:
+            texts = [to_latex(f"{cell.text} {cell.note}".strip()) for cell in row]
+            bold = [rf"\textbf{{{t}}}" if c.best else t for t, c in zip(texts, row, strict=True)]
+            lines.append(_row(bold))
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _row(texts: Iterable[str]) -> str:
+    return " & ".join(texts) + r" \\"
+
+
+LATEX = {
+    **{mark: rf"\{mark}" for mark in "&%#_{}$"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "γ": r"$\gamma$",
+    "λ": r"$\lambda$",
+    "η": r"$\eta$",
+    "Δ": r"$\Delta$",
+    "∞": r"$\infty$",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "–": "--",
+    "\N{NO-BREAK SPACE}": "~",
+}
+"""Characters that LaTeX reads otherwise or whose fonts may lack them."""
+
+
+def to_latex(text: str) -> str:
+    """Return a text as LaTeX; formulas between $ stay as they are."""
+    if text.replace(r"\$", "").count("$") >= 2:
+        return text
+    return "".join(LATEX.get(mark, mark) for mark in text)
+
+
+def write_latex(file: Path, shown: Sequence[Table], options: FigureOptions) -> list[Path]:
+    """Write tables as LaTeX, if that is among the formats; return the file."""
+    if "tex" not in options.formats:
+        return []
+    head = f"% {options.title} (gammaprime figure {options.name}); needs \\usepackage{{booktabs}}"
+    file.write_text("\n\n".join([head, *(t.latex() for t in shown)]) + "\n", encoding="utf-8")
+    return [file]
+
 
 class FinalReturn(NamedTuple):
     """Final returns of a variant on a task."""
@@ -89,26 +142,29 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
     Paper: table:td3.
     """
     found = final_returns(results, options)
-    parts = [f"# {options.title}", *(t.markdown() for t in return_tables(found, options))]
+    shown = return_tables(found, options)
+    parts = [f"# {options.title}", *(table.markdown() for table in shown)]
     parts += [legend(options), *summaries.notes(options, results)]
     page = folder / f"{options.name}_table.md"
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return [page, write_rows(folder / f"{options.name}_table.csv", FinalReturn, found)]
+    rows = write_rows(folder / f"{options.name}_table.csv", FinalReturn, found)
+    return [page, rows, *write_latex(folder / f"{options.name}_table.tex", shown, options)]
 
 
 def draw_seeds(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
     """Write the final return of every seed as Markdown."""
+    shown = seed_table(results, options)
     about = f"Undiscounted return: a seed's mean over {summaries.describe_final(options)}, and "
     parts = [
         f"# {options.title}",
-        seed_table(results, options).markdown(),
+        shown.markdown(),
         f"{about}the median over seeds.",
         *summaries.notes(options, results),
         f"`gammaprime run {options.name}`",
     ]
     page = folder / f"{options.name}_seeds.md"
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return [page]
+    return [page, *write_latex(folder / f"{options.name}_seeds.tex", [shown], options)]
 
 
 def final_returns(results: Sequence[Result], options: FigureOptions) -> list[FinalReturn]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,16 @@ SHADES = (BLUE, SKY, GREEN, YELLOW, ORANGE, PURPLE)
 
 
 def draw(
-    settings: Mapping[str, Any], data: Mapping[str, FloatArray], folder: Path, name: str
+    settings: Mapping[str, Any],
+    data: Mapping[str, FloatArray],
+    folder: Path,
+    name: str,
+    formats: Sequence[str] = (),
 ) -> list[Path]:
     """Write both pictures, each as PNG and SVG."""
     return [
-        *style.save(plot_orders(settings, data), folder, f"{name}_by_order"),
-        *style.save(plot_window(settings, data), folder, f"{name}_window"),
+        *style.save(plot_orders(settings, data), folder, f"{name}_by_order", formats=formats),
+        *style.save(plot_window(settings, data), folder, f"{name}_window", formats=formats),
     ]
 
 

@@ -243,7 +243,8 @@ class Scores(NamedTuple):
         names = ("length", "return", f"J_γ, γ = {self.gamma:g}", f"J_γ', γ' = {self.gamma_prime:g}")
         columns = zip(names, self[3:], strict=True)
         rows = [f"  {name:<18} {x.mean():10.2f} ± {x.std():.2f}" for name, x in columns]
-        head = f"{self.task}, {len(self.length)} episodes, the most likely actions"
+        count = f"{len(self.length)} episodes, the most likely actions"
+        head = f"{self.task}, {count}; mean ± one standard deviation"
         return "\n".join([head, *rows])
 
 

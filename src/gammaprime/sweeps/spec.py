@@ -189,15 +189,20 @@ class Sweep:
         return read_results(self.configs(), Path(out), leave_out)
 
     def figure(
-        self, runs: str | Path = RUNS, out: str | Path = FIGURES, band: str | None = None
+        self,
+        runs: str | Path = RUNS,
+        out: str | Path = FIGURES,
+        band: str | None = None,
+        formats: Sequence[str] = (),
     ) -> list[Path]:
         """Draw what the runs in a folder have stored; return the files, pictures first.
 
         band: "median_std" or "iqm"; the spec's by default.
+        formats: "pdf" for pictures and "tex" for tables, besides PNG, SVG, Markdown and CSV.
         """
         from gammaprime.figures import draw_sweep, options
 
-        shown = options.read(self, band)
+        shown = options.read(self, band, formats)
         if band is not None and shown.kind == "table":
             raise ValueError(f"band: is for curves and ablations, {self.name} is a table")
         results = self.results(runs)
@@ -273,11 +278,16 @@ class Computation:
         return directory.read(self.path(out), self.config).data
 
     def figure(
-        self, runs: str | Path = RUNS, out: str | Path = FIGURES, band: str | None = None
+        self,
+        runs: str | Path = RUNS,
+        out: str | Path = FIGURES,
+        band: str | None = None,
+        formats: Sequence[str] = (),
     ) -> list[Path]:
         """Draw what was stored in a folder; return the files, pictures first."""
-        from gammaprime.figures import draw_computed
+        from gammaprime.figures import draw_computed, options
 
+        options.check_formats(formats)
         if band is not None:
             raise ValueError(f"band: is for sweeps of training runs, which {self.name} is not")
         if not directory.is_done(self.path(runs), self.config):
@@ -285,7 +295,7 @@ class Computation:
                 f"{self.path(runs)}: no finished run here; first: gammaprime run {self.source}"
             )
         run = directory.read(self.path(runs), self.config)
-        return draw_computed(run.config, run.data, Path(out), self.name)
+        return draw_computed(run.config, run.data, Path(out), self.name, formats)
 
 
 Experiment = Sweep | Computation
