@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,30 @@ Count = Annotated[
 ]
 """An integer that may be written 1e6."""
 
+EnvKwargs = Annotated[str, tyro.conf.arg(metavar="JSON")]
+
+
+def read_env_kwargs(text: str) -> dict[str, Any]:
+    """Return keyword arguments from '{"name": false}' or 'name=false,other=0.5'."""
+    if text.lstrip().startswith("{"):
+        try:
+            found: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"env_kwargs={text!r}: is not JSON: {error}") from None
+        return found
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not all(name.strip() and equals for name, equals, _ in pairs):
+        raise ValueError(f"env_kwargs={text!r}: must be JSON or name=value,name=value")
+    return {name.strip(): _read_value(value.strip()) for name, _, value in pairs}
+
+
+def _read_value(text: str) -> Any:
+    """Return a number, true, false or null, and anything else as a text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
 
 @dataclass(frozen=True)
 class Command:
@@ -63,6 +88,9 @@ class Command:
     evaluation: Evaluation = field(default_factory=Evaluation)
     time_limit: int | None = None
     """Steps after which an episode is cut; the task's own limit by default."""
+    env_kwargs: EnvKwargs = ""
+    """Keyword arguments of the environment, as JSON or as name=value,name=value; the task then goes
+    through Gymnasium."""
     time_feature: bool = False
     """Show the age to the agent, and make the time limit the end of the task."""
     stagger: bool = True

@@ -28,17 +28,17 @@ def train(words: Sequence[str]) -> int:
         print(USAGE)
         return 0 if words else 2
     _prepare()
-    from gammaprime.cli.options import parse
+    from gammaprime.cli.options import parse, read_env_kwargs
     from gammaprime.runs import origins, session, training
     from gammaprime.runs.config import RunConfig
 
     agent, asked = parse(words)
     run_options = (asked.evaluation, asked.time_limit, asked.time_feature, asked.stagger)
     numbers = (agent, asked.task, asked.steps, asked.seed)
-    out = asked.out
+    out, env_kwargs = asked.out, read_env_kwargs(asked.env_kwargs)
     if out is None:
         origin = None if asked.init is None else origins.take_parameters(asked.init).origin
-        out = RUNS / RunConfig(*numbers, *run_options, origin).folder
+        out = RUNS / RunConfig(*numbers, *run_options, origin, env_kwargs).folder
     _use_cache(asked.compilation_cache)
 
     class Announce(session.Callback):
@@ -58,6 +58,7 @@ def train(words: Sequence[str]) -> int:
             progress=False,
             init=asked.init,
             keep_replay=asked.keep_replay,
+            env_kwargs=env_kwargs,
         )
     )
 

@@ -106,7 +106,7 @@ def main(run: str, file: str, seconds: str, seed: str, policy: str) -> None:
     from gammaprime.runs.run import load_policy, read_config
 
     config = read_config(Path(run))
-    set_up = stage(str(config.task), config.time_limit, config.time_feature)
+    set_up = stage(str(config.task), config.time_limit, config.time_feature, config.env_kwargs)
     every = max(1, round(1.0 / (FRAMES_PER_SECOND * set_up.seconds)))
     limit = max(1, int(float(seconds) / set_up.seconds))
     chosen = load_policy(run, best=policy == "best")

@@ -6,7 +6,7 @@ Nothing here imports a simulator before it is needed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -55,6 +55,7 @@ def make(
     stagger: bool = False,
     time_feature: bool = False,
     threads: int = 1,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> VecEnv:
     """N environments of a task, by the adapter that suits it best.
 
@@ -64,12 +65,17 @@ def make(
     stagger: cut the first episodes early, so that the rows do not share one age (see ``Ages``).
     time_feature: show the age to the agent and make the limit terminal (see ``TimeFeature``).
     threads: how many step the rows of a MuJoCo task; no number depends on it.
+    env_kwargs: keyword arguments of the constructor that an id stands for; such a task goes through
+    Gymnasium.
     """
     check_count("num_envs", num_envs)
     if time_limit is not None:
         check_count("time_limit", time_limit)
     check_threads(threads, num_envs)
-    if isinstance(task, str):
+    if env_kwargs:
+        _refuse_threads(threads, "a task with env_kwargs, which goes through Gymnasium")
+        env = _make_changed(task, num_envs, time_limit, stagger, env_kwargs)
+    elif isinstance(task, str):
         env = _make_id(task, num_envs, time_limit, stagger, threads)
     else:
         _refuse_threads(threads, "an environment of one's own")
@@ -104,6 +110,21 @@ def _make_id(
     return GymEnv([registered(task, time_limit)] * num_envs, stagger=stagger)
 
 
+def _make_changed(
+    task: Any, num_envs: int, time_limit: int | None, stagger: bool, kwargs: Mapping[str, Any]
+) -> VecEnv:
+    """N environments of an id whose constructor gets keyword arguments."""
+    from gammaprime.envs.gym import GymEnv, registered
+
+    if not isinstance(task, str):
+        raise ValueError(
+            f"env_kwargs={dict(kwargs)!r}: are for an id; a constructor can be given its own, as "
+            "functools.partial(MyEnv, ...)"
+        )
+    _known_limit(task)
+    return GymEnv([registered(task, time_limit, kwargs)] * num_envs, stagger=stagger)
+
+
 def _refuse_threads(threads: int, where: str) -> None:
     if threads != 1:
         raise ValueError(f"threads={threads!r}: must be 1 for {where}; only MuJoCo tasks use more")
@@ -118,6 +139,11 @@ def time_limit(task: str) -> int | None:
         return _MUJOCO_TASKS[task].time_limit
     if task in BULLET_TASKS:
         return _BULLET_LIMIT
+    return _known_limit(task)
+
+
+def _known_limit(task: str) -> int | None:
+    """Return the time limit in Gymnasium's registry; refuse an id that is not there."""
     from gammaprime.envs.gym import registered_ids, registered_limit
 
     if "BulletEnv-" in task:
@@ -136,8 +162,9 @@ def _suggest(task: str, registered_ids: Sequence[str]) -> str:
 
 
 def _make_object(task: Any, num_envs: int, time_limit: int | None, stagger: bool) -> VecEnv:
-    from gammaprime.envs.gym import GymEnv, is_environment
+    from gammaprime.envs.gym import GymEnv, is_environment, refuse_vector
 
+    refuse_vector(task)
     if is_environment(task):
         if num_envs != 1:
             raise ValueError(f"num_envs={num_envs!r}: one environment object is one row")
@@ -150,7 +177,6 @@ def _make_object(task: Any, num_envs: int, time_limit: int | None, stagger: bool
         constructors = list(task)
     else:
         raise ValueError(
-            f"task={task!r}: must be an id, a Gymnasium environment or constructors of them "
-            "(in the place of a vector environment, a list of the constructors of its rows)"
+            f"task={task!r}: must be an id, a Gymnasium environment or constructors of them"
         )
     return GymEnv(constructors, time_limit=time_limit, stagger=stagger)

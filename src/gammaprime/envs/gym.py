@@ -203,17 +203,26 @@ def action_space(space: Any) -> Box | Discrete:
     )
 
 
-def registered(task: str, time_limit: int | None) -> Constructor:
-    """The constructor of a registered id, with another time limit if one is given."""
+def registered(
+    task: str, time_limit: int | None, kwargs: Mapping[str, Any] | None = None
+) -> Constructor:
+    """The constructor of a registered id, with another time limit or arguments if given."""
+    more = dict(kwargs or {})
 
     def construct() -> gymnasium.Env[Any, Any]:
         # Gymnasium's checker looks at every step and warns about what the contract allows.
         try:
-            return gymnasium.make(task, max_episode_steps=time_limit, disable_env_checker=True)
+            return gymnasium.make(
+                task, max_episode_steps=time_limit, disable_env_checker=True, **more
+            )
         except gymnasium.error.DependencyNotInstalled as error:
             raise ImportError(f"task={task!r}: {error}") from error
         except gymnasium.error.Error as error:
             raise ValueError(f"task={task!r}: {error}") from error
+        except TypeError as error:
+            if not more:
+                raise
+            raise ValueError(f"task={task!r}, env_kwargs={more!r}: {error}") from error
 
     return construct
 
@@ -227,6 +236,17 @@ def _made_by(constructor: Constructor) -> gymnasium.Env[Any, Any]:
 
 def is_environment(task: Any) -> bool:
     return isinstance(task, gymnasium.Env)
+
+
+def refuse_vector(task: Any) -> None:
+    """Refuse a vector environment of Gymnasium, and say what to give in its place."""
+    if isinstance(task, gymnasium.vector.VectorEnv):
+        raise ValueError(
+            f"{task!r}: is a vector environment, whose step hides the true successor at a reset or "
+            "spends a step on the reset; give the constructor of one row and num_envs to the "
+            f"agent, gp.train(gp.PPO(num_envs={task.num_envs}), make_env, ...), or a list of the "
+            "constructors of its rows to gp.make"
+        )
 
 
 def registered_ids() -> list[str]:

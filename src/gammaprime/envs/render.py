@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,14 @@ class Stage(NamedTuple):
     seconds: float
 
 
-def stage(task: str, time_limit: int | None, time_feature: bool) -> Stage:
+def stage(
+    task: str, time_limit: int | None, time_feature: bool, env_kwargs: Mapping[str, Any]
+) -> Stage:
     """One row of a task, ready to be reset, stepped and looked at."""
-    on_mujoco = task in envs.MUJOCO_TASKS
-    made = _mujoco_stage(task, time_limit) if on_mujoco else _gymnasium_stage(task, time_limit)
+    if task in envs.MUJOCO_TASKS and not env_kwargs:
+        made = _mujoco_stage(task, time_limit)
+    else:
+        made = _gymnasium_stage(task, time_limit, env_kwargs)
     return made._replace(env=envs.TimeFeature(made.env)) if time_feature else made
 
 
@@ -60,13 +64,13 @@ def _mujoco_stage(task: str, time_limit: int | None) -> Stage:
     return Stage(env, look, env.data[0].time - before)
 
 
-def _gymnasium_stage(task: str, time_limit: int | None) -> Stage:
+def _gymnasium_stage(task: str, time_limit: int | None, kwargs: Mapping[str, Any]) -> Stage:
     """Gymnasium's own pictures, for PyBullet and whatever else can draw itself."""
     from gammaprime.envs import gym
 
     plain = envs.make(task)
     plain.close()
-    spec = gym.registered(task, time_limit)().spec
+    spec = gym.registered(task, time_limit, kwargs)().spec
     assert spec is not None  # it is registered
     one = spec.make(render_mode="rgb_array")
     rate = one.metadata.get("render_fps") or FRAMES_PER_SECOND

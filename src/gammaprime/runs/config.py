@@ -10,6 +10,7 @@ No simulator is needed here: the time limits of tasks are data (`gammaprime.envs
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -102,6 +103,8 @@ class RunConfig:
     """Cut first episodes early, so that several environments do not share one age."""
     origin: Origin | None = None
     """The run that it begins from, if it does."""
+    env_kwargs: Table = field(default_factory=dict)
+    """Keyword arguments of the environment that the task's id stands for."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.agent, OnPolicy | OffPolicy):
@@ -112,6 +115,7 @@ class RunConfig:
         scalars = {name: x.item() for name, x in settings.items() if isinstance(x, np.generic)}
         if scalars:  # NumPy's integers are no integers for JSON
             object.__setattr__(self, "agent", replace(self.agent, **scalars))
+        check_env_kwargs(self.env_kwargs)
         object.__setattr__(self, "seed", check_whole("seed", self.seed))
         object.__setattr__(self, "steps", whole_steps(self.steps))
         if self.steps < self.agent.rollout_size:
@@ -169,6 +173,8 @@ class RunConfig:
         protocol = {f"eval_{name}": judged[name] for name in ("every", "episodes", "gamma_prime")}
         for name in ("time_limit", "time_feature", "stagger"):
             protocol[name] = vars(self)[name]
+        if self.env_kwargs:
+            protocol["env_kwargs"] = self.env_kwargs
         settings = {"agent": to_table(self.agent), "task": self.task, "protocol": protocol}
         settings |= {"steps": self.steps, "seed": self.seed}
         if self.origin is not None:
@@ -188,7 +194,7 @@ class RunConfig:
             for name in ("every", "episodes", "gamma_prime")
             if f"eval_{name}" in rest
         }
-        hints = get_type_hints(cls)
+        hints, env_kwargs = get_type_hints(cls), rest.pop("env_kwargs", {})
         for name in rest:
             if name not in hints:
                 raise ValueError(unknown("key", name, hints))
@@ -201,6 +207,7 @@ class RunConfig:
             settings["seed"],
             from_table(Evaluation, evaluation),
             **{name: _typed(name, value, hints[name]) for name, value in rest.items()},
+            env_kwargs=env_kwargs,
         )
 
 
@@ -216,6 +223,20 @@ def gamma_prime_of(agent: Agent) -> float | None:
         if found is not None:
             return float(found)
     return None
+
+
+def check_env_kwargs(kwargs: Any) -> None:
+    """Refuse keyword arguments that JSON cannot hold, and those that have an option here."""
+    try:
+        if (
+            not isinstance(kwargs, dict)
+            or json.loads(json.dumps(kwargs, allow_nan=False)) != kwargs
+        ):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f"env_kwargs={kwargs!r}: must be a table of JSON values") from None
+    if "max_episode_steps" in kwargs:
+        raise ValueError("env_kwargs: max_episode_steps is set by time_limit (--time-limit)")
 
 
 def whole_steps(steps: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +38,10 @@ class Environments:
         time_feature: bool,
         stagger: bool,
         threads: int = 1,
+        env_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self._source, self._agent, self._threads = task, agent, threads
+        self._kwargs = env_kwargs
         self._limit, self._feature, self._stagger = time_limit, time_feature, stagger
         self._is_given = not (isinstance(task, str) or callable(task))
         self._env: VecEnv | None = None
@@ -70,10 +72,11 @@ class Environments:
         """Return the evaluations that are possible: none on an environment that was made."""
         if not self._is_given:
             return evaluation
-        if self._limit is not None or self._feature or evaluation.every or self._threads != 1:
+        asked = (self._limit is not None, self._feature, evaluation.every, self._threads != 1)
+        if any(asked) or self._kwargs:
             raise ValueError(
-                "time_limit, time_feature, evaluation.every and threads need a task or a "
-                "constructor, not an environment that was already made"
+                "time_limit, time_feature, evaluation.every, threads and env_kwargs need a task or "
+                "a constructor, not an environment that was already made"
             )
         return replace(evaluation, every=0)
 
@@ -126,12 +129,14 @@ class Environments:
             stagger=stagger,
             time_feature=self._feature,
             threads=threads,
+            env_kwargs=self._kwargs,
         )
 
     def _given(self) -> VecEnv:
         """Return the environment that was handed over, under the contract."""
-        from gammaprime.envs.gym import is_environment
+        from gammaprime.envs.gym import is_environment, refuse_vector
 
+        refuse_vector(self._source)
         if is_environment(self._source):
             return envs.make(self._source)
         if not isinstance(self._source, VecEnv):

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops import evaluate as evaluation_loop
 from gammaprime.networks import Policy
 from gammaprime.runs import directory, lock, origins, provenance, segments
-from gammaprime.runs.config import Evaluation, RunConfig, whole_steps
+from gammaprime.runs.config import Evaluation, RunConfig, check_env_kwargs, whole_steps
 from gammaprime.runs.environments import Environments, Task, task_name
 from gammaprime.runs.origins import Source
 from gammaprime.runs.run import Run, read_config
@@ -57,6 +57,7 @@ def train(
     progress: bool | None = None,
     init: Run | str | Path | None = None,
     keep_replay: bool = False,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train an agent, or go on where the run in ``out`` stopped.
 
@@ -87,17 +88,21 @@ def train(
             observations and rewards; optimisers, replay and the count of steps begin anew.
         keep_replay: Keep the replay buffer of a finished run, without which `resume` cannot
             lengthen an off-policy run.
+        env_kwargs: Keyword arguments of the environment that an id stands for, of the types of
+            JSON; MuJoCo tasks with them go through Gymnasium.
 
     Returns:
         The run with its metrics and its policy.
     """
     upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay)
     source = None if init is None else origins.take_parameters(init)
-    options = (time_limit, time_feature, stagger, upkeep.threads)
+    changes = dict(env_kwargs or {})
+    check_env_kwargs(changes)
+    options = (time_limit, time_feature, stagger, upkeep.threads, changes)
     with closing(Environments(env_or_task, agent, *options)) as world:
         asked = (world.limit(evaluation or Evaluation()), time_limit, time_feature, stagger)
         origin = None if source is None else source.origin
-        config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked, origin)
+        config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked, origin, changes)
         return _train(config.resolve(), world, out, _watched(callbacks, progress), upkeep, source)
 
 
@@ -125,7 +130,7 @@ def train_config(
         raise ValueError(f"{out}: was trained on an object; call train() with it again")
     upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay)
     options = (config.time_limit, config.time_feature, config.stagger, upkeep.threads)
-    with closing(Environments(config.task, config.agent, *options)) as world:
+    with closing(Environments(config.task, config.agent, *options, config.env_kwargs)) as world:
         return _train(config.resolve(), world, out, callbacks, upkeep, source)
 
 
@@ -281,7 +286,13 @@ def evaluate(
     gamma, gamma_prime = config.agent.gamma, config.resolve().evaluation.gamma_prime
     assert gamma_prime is not None
     rows = max(n for n in range(1, min(AT_ONCE, episodes) + 1) if episodes % n == 0)
-    env = envs.make(judged, rows, time_limit=config.time_limit, time_feature=config.time_feature)
+    env = envs.make(
+        judged,
+        rows,
+        time_limit=config.time_limit,
+        time_feature=config.time_feature,
+        env_kwargs=config.env_kwargs if isinstance(judged, str) else None,
+    )
     try:
         policy = found.best_policy if best else found.policy
         _check_fit(policy, env, task_name(judged))
