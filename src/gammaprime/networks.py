@@ -517,6 +517,62 @@ def unpack_network(arrays: Mapping[str, Array], prefix: str = "") -> Network:
 
 LearnedActor: TypeAlias = Actor | NoisyActor | SquashedActor
 
+
+@dataclass(frozen=True, eq=False)
+class Critic:
+    """Values of states, or off-policy of states and actions, as they were learned at γ."""
+
+    networks: tuple[Network, ...]
+    """On-policy one with an output for each head; off-policy one for each critic."""
+    activation: str
+    standardise: Standardiser | None
+    unit: float
+    """Reward by which learned values are multiplied: on-policy agents learn from scaled rewards."""
+    bounds: Bounds | None
+    """Box of the actions; None for values of states alone."""
+
+    def __call__(self, obs: Array, action: Array | None = None) -> Array:
+        """Values in units of reward.  Shapes: (N, O), (N, A) or None -> (N, heads or critics)."""
+        if (action is None) != (self.bounds is None):
+            raise ValueError(
+                f"action={action!r}: must be {'None' if self.bounds is None else 'given'}, the "
+                f"critic values states{'' if self.bounds is None else ' and actions'}"
+            )
+        x = flatten_obs(obs)
+        if self.standardise is not None:
+            x = self.standardise(x)
+        if action is not None and self.bounds is not None:
+            x = np.concatenate([x, self.bounds.to_unit(flatten_obs(action))], axis=-1)
+        activation = ACTIVATIONS[self.activation]
+        values = [apply_network(network, x, activation) for network in self.networks]
+        return np.asarray(self.unit * np.concatenate(values, axis=-1))
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Named arrays for the file of a policy."""
+        arrays = {"critics": np.array(len(self.networks)), "critic_unit": np.array(self.unit)}
+        arrays["critic_activation"] = np.array(self.activation)
+        for i, network in enumerate(self.networks):
+            arrays |= pack_network(network, f"critic_{i}_")
+        if self.standardise is not None:
+            arrays |= {f"critic_{k}": np.asarray(x) for k, x in self.standardise._asdict().items()}
+        if self.bounds is not None:
+            arrays |= {f"critic_{k}": np.asarray(x) for k, x in self.bounds._asdict().items()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Critic:
+        """Critic of the arrays that `to_arrays` gave."""
+        own = {name.removeprefix("critic_"): x for name, x in arrays.items()}
+        standardise = None
+        if "critic_mean" in arrays:
+            standardise = Standardiser(own["mean"], own["scale"], float(own["limit"]))
+        bounds = Bounds(own["low"], own["high"]) if "critic_low" in arrays else None
+        count = int(arrays["critics"])
+        networks = tuple(unpack_network(arrays, f"critic_{i}_") for i in range(count))
+        unit, activation = float(own["unit"]), str(arrays["critic_activation"])
+        return cls(networks, activation, standardise, unit, bounds)
+
+
 # Format 1 holds an `Actor`, the only kind when it was made; from 2 on a file names its kind.
 POLICY_FORMATS = (1, 2)
 ACTOR_KINDS: dict[str, type[NoisyActor] | type[SquashedActor]] = {
@@ -555,6 +611,8 @@ class Policy:
     high: Array | None
     start: int = 0
     """First of the discrete actions."""
+    critic: Critic | None = None
+    """The critic, if it was kept with the policy (`gammaprime.train`, keep_critic)."""
 
     @classmethod
     def load(cls, run: str | Path, best: bool = False) -> Policy:
@@ -591,7 +649,9 @@ class Policy:
         actor, activation = kind.from_arrays(arrays), str(arrays["activation"])
         if not actor.network or activation not in ACTIVATIONS:
             raise ValueError(f"{len(actor.network)} layers with activation {activation!r}")
-        return cls(actor, arrays.get("low"), arrays.get("high"), int(arrays.get("start", 0)))
+        critic = Critic.from_arrays(arrays) if "critics" in arrays else None
+        bounds = (arrays.get("low"), arrays.get("high"))
+        return cls(actor, *bounds, int(arrays.get("start", 0)), critic)
 
     def to_arrays(self) -> dict[str, Array]:
         """Named arrays for a file; none of them needs pickling."""
@@ -602,6 +662,8 @@ class Policy:
         arrays |= self.actor.to_arrays()
         if self.start:
             arrays["start"] = np.array(self.start)
+        if self.critic is not None:
+            arrays |= self.critic.to_arrays()
         bounds = {"low": self.low, "high": self.high}
         return arrays | {name: np.asarray(x) for name, x in bounds.items() if x is not None}
 

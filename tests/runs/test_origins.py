@@ -18,7 +18,7 @@ from gammaprime.runs.config import Evaluation, RunConfig
 from gammaprime.runs.directory import from_json
 from gammaprime.runs.results import read_history
 from gammaprime.runs.training import resume, train
-from runs.training_runs import AGENT, EVERY_UPDATE, JUDGED, STEPS, StopAt, fingerprint, run
+from runs.training_runs import AGENT, EVERY_UPDATE, STEPS, StopAt, fingerprint, run
 
 LONGER = 2 * STEPS
 STEADY = replace(AGENT, anneal=False)
@@ -240,4 +240,3 @@ def test_run_in_memory__is_nothing_to_begin_from(short):
 
 def test_ordinary_configuration__has_no_origin(short):
     assert "origin" not in from_json(short.path / "config.json")["settings"]
-    assert JUDGED["evaluation"].every == short.config.evaluation.every

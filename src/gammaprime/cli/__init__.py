@@ -161,6 +161,9 @@ def _add_training(commands: Any) -> None:
     resume.add_argument(
         "--no-compilation-cache", dest="cache", action="store_false", help="compile everything anew"
     )
+    resume.add_argument(
+        "--keep-critic", action="store_true", help="store the critic in policy.npz too"
+    )
     resume.set_defaults(command=train.resume)
 
     evaluate = commands.add_parser("evaluate", parents=[folder], help="evaluate a run's policy")

@@ -105,6 +105,8 @@ class Command:
     """Threads that step the environments of a MuJoCo task; no number depends on it."""
     keep_replay: bool = False
     """Keep the replay buffer of a finished off-policy run, so that it can be lengthened."""
+    keep_critic: bool = False
+    """Store the critic in policy.npz too."""
     compilation_cache: bool = True
     """Keep compiled programs in the user's cache folder, so that the next start is quick."""
 

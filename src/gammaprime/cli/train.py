@@ -58,6 +58,7 @@ def train(words: Sequence[str]) -> int:
             progress=False,
             init=asked.init,
             keep_replay=asked.keep_replay,
+            keep_critic=asked.keep_critic,
             env_kwargs=env_kwargs,
         )
     )
@@ -86,6 +87,7 @@ def resume(arguments: argparse.Namespace) -> int:
     _use_cache(arguments.cache)
     upkeep = (arguments.checkpoint_seconds, arguments.tensorboard, None, arguments.threads)
     longer = {"steps": arguments.steps, "out": arguments.out, "keep_replay": arguments.keep_replay}
+    longer["keep_critic"] = arguments.keep_critic
     return _watch(
         lambda display: training.resume(arguments.run, [display], *upkeep, progress=False, **longer)
     )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gammaprime.agents import OnPolicyAgent
+from gammaprime.agents.on_policy import standardiser
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.envs.generators import pack_generators, unpack_generator
 from gammaprime.lazy import jax
@@ -27,7 +28,14 @@ from gammaprime.loops.rollout import (
     collect,
     name_fields,
 )
-from gammaprime.networks import Categorical, Gaussian, LearnedActor, PolicyHead, UniformActor
+from gammaprime.networks import (
+    Categorical,
+    Critic,
+    Gaussian,
+    LearnedActor,
+    PolicyHead,
+    UniformActor,
+)
 from gammaprime.types import Trajectory
 
 Arrays = dict[str, NDArray[Any]]
@@ -94,6 +102,10 @@ class Loop(ABC):
     def actor(self) -> LearnedActor:
         """Return the policy as it is now."""
         return self.agent.actor(self.state)
+
+    @abstractmethod
+    def critic(self) -> Critic:
+        """Return the critic as it is now."""
 
     @abstractmethod
     def explore(self) -> LearnedActor | UniformActor:
@@ -195,6 +207,13 @@ class OnPolicyLoop(Loop):
         if not self.env.exact_resume:
             start = np.zeros_like(self.state.running_return)
             self.state = self.state._replace(running_return=start)
+
+    def critic(self) -> Critic:
+        """Return the critic as it is now."""
+        agent, state = self.agent, self.state
+        network = jax.tree.map(np.asarray, state.params.critic)
+        unit = 1.0 / float(state.return_statistics.scale) if agent.scale_rewards else 1.0
+        return Critic((network,), "tanh", standardiser(agent, state), unit, None)
 
     def explore(self) -> LearnedActor:
         """Return the policy: it explores by itself."""

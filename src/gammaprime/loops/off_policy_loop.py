@@ -16,7 +16,7 @@ from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.lazy import jax
 from gammaprime.loops.loop import Arrays, Loop, check_update, join_parts
 from gammaprime.loops.replay import Replay
-from gammaprime.networks import Bounds, LearnedActor, UniformActor
+from gammaprime.networks import Bounds, Critic, LearnedActor, UniformActor
 from gammaprime.types import Trajectory
 
 
@@ -69,6 +69,11 @@ class OffPolicyLoop(Loop):
     def steps(self) -> int:
         """Environment steps so far, of all rows."""
         return self.replay.count
+
+    def critic(self) -> Critic:
+        """Return the critics as they are now."""
+        networks = jax.tree.map(np.asarray, self.state.learned.critics.params)
+        return Critic(networks, "relu", None, 1.0, jax.tree.map(np.asarray, self.state.bounds))
 
     def explore(self) -> LearnedActor | UniformActor:
         """Return uniform actions at first, then the policy with its noise."""

@@ -99,6 +99,8 @@ class Upkeep:
     """Threads that step the environments."""
     keep_replay: bool = False
     """Keep the replay buffer when the run is done, so that it can be lengthened."""
+    keep_critic: bool = False
+    """Store the critic in the files of policies."""
 
     def __post_init__(self) -> None:
         if not self.checkpoint_seconds >= 0.0:
@@ -312,10 +314,11 @@ class Session:
         return self.segments, self.parity.write(folder)
 
     def _policy(self) -> Policy:
-        space = self.loop.env.action
+        loop, space = self.loop, self.loop.env.action
+        critic = loop.critic() if self.upkeep.keep_critic else None
         if isinstance(space, Box):
-            return Policy(self.loop.actor(), space.low, space.high)
-        return Policy(self.loop.actor(), None, None, space.start)
+            return Policy(loop.actor(), space.low, space.high, critic=critic)
+        return Policy(loop.actor(), None, None, space.start, critic)
 
     def _end(self) -> Run:
         policy = self._policy()

@@ -57,6 +57,7 @@ def train(
     progress: bool | None = None,
     init: Run | str | Path | None = None,
     keep_replay: bool = False,
+    keep_critic: bool = False,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train an agent, or go on where the run in ``out`` stopped.
@@ -88,13 +89,14 @@ def train(
             observations and rewards; optimisers, replay and the count of steps begin anew.
         keep_replay: Keep the replay buffer of a finished run, without which `resume` cannot
             lengthen an off-policy run.
+        keep_critic: Store the critic in policy.npz too, as ``policy.critic``.
         env_kwargs: Keyword arguments of the environment that an id stands for, of the types of
             JSON; MuJoCo tasks with them go through Gymnasium.
 
     Returns:
         The run with its metrics and its policy.
     """
-    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay)
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay, keep_critic)
     source = None if init is None else origins.take_parameters(init)
     changes = dict(env_kwargs or {})
     check_env_kwargs(changes)
@@ -123,12 +125,13 @@ def train_config(
     command: Sequence[str] | None = None,
     threads: int = 1,
     keep_replay: bool = False,
+    keep_critic: bool = False,
     source: Source | None = None,
 ) -> Run:
     """Train the run of a configuration, or go on with it; see `train` for the arguments."""
     if not isinstance(config.task, str):
         raise ValueError(f"{out}: was trained on an object; call train() with it again")
-    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay)
+    upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay, keep_critic)
     options = (config.time_limit, config.time_feature, config.stagger, upkeep.threads)
     with closing(Environments(config.task, config.agent, *options, config.env_kwargs)) as world:
         return _train(config.resolve(), world, out, callbacks, upkeep, source)
@@ -188,6 +191,7 @@ def resume(
     steps: float | None = None,
     out: str | Path | None = None,
     keep_replay: bool = False,
+    keep_critic: bool = False,
 ) -> Run:
     """Go on with the run in a folder, as its config.json describes it.
 
@@ -203,6 +207,7 @@ def resume(
             An annealed learning rate is at once that of a run of the new length.
         out: New folder of a run that is lengthened; beside the old one by default.
         keep_replay: Keep the replay buffer when it is done, so that it can be lengthened.
+        keep_critic: Store the critic in policy.npz too.
 
     Returns:
         The run with its metrics and its policy.
@@ -211,7 +216,7 @@ def resume(
     if path is None:
         raise ValueError("run: was kept in memory, and has no folder to resume from")
     watching = _watched(callbacks, progress)
-    upkeep = (checkpoint_seconds, tensorboard, command, threads, keep_replay)
+    upkeep = (checkpoint_seconds, tensorboard, command, threads, keep_replay, keep_critic)
     config = read_config(path)
     if steps is None or whole_steps(steps) == config.steps:
         if out is not None:
