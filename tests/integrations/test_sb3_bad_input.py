@@ -16,7 +16,7 @@ from gammaprime.agents import TaylorQ, TaylorWeight
 from gammaprime.agents.weightings import AveragedWeight
 from gammaprime.integrations import rollouts
 from gammaprime.integrations.sb3 import Taylor
-from integrations.trainers import make, parameters
+from integrations.trainers import ON_POLICY, make, parameters
 from integrations.vec_envs import make_ends
 
 SLOTS = TaylorQ(0.99, order=1), TaylorWeight(0.99, 3)
@@ -81,6 +81,7 @@ def test_mappings__stand_for_slots():
     [
         ({}, "at least one of them must be given"),
         ({"advantage": 0.99}, "advantage=0.99: must be TaylorQ or a mapping"),
+        ({"advantage": TaylorWeight()}, "must be TaylorQ; weights go to weighting"),
         ({"advantage": {"gama_prime": 0.99}}, "gama_prime"),
         ({"advantage": {"kind": "td_delta"}}, "kind='td_delta' must be one of 'gae', 'taylor_q'"),
         ({"weighting": {"gamma_prime": 2.0}}, "gamma_prime=2.0"),
@@ -194,7 +195,8 @@ def test_training_that_goes_on_without_the_callback__says_so():
         model.learn(ROLLOUT)
 
 
-def test_saved_models__hold_nothing_of_ours(tmp_path):
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_saved_models__hold_nothing_of_ours(name, tmp_path):
     class Save(BaseCallback):
         def _on_step(self):
             return True
@@ -202,17 +204,19 @@ def test_saved_models__hold_nothing_of_ours(tmp_path):
         def _on_rollout_end(self):
             self.model.save(tmp_path / "during")
 
-    model = make("PPO", make_ends())
+    model = make(name, make_ends())
+    kind, buffer, standardise = type(model), type(model.rollout_buffer), model.normalize_advantage
     model.learn(ROLLOUT, [Taylor(*SLOTS), Save()])
     model.save(tmp_path / "after")
-    for name in ("during", "after"):
-        with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
+    for when in ("during", "after"):
+        with zipfile.ZipFile(tmp_path / f"{when}.zip") as archive:
             for entry in archive.namelist():
                 held = archive.read(entry).lower()
                 assert b"gammaprime" not in held
                 assert b"taylor" not in held
-        loaded = sb3.PPO.load(tmp_path / name)
-        assert_plain(loaded)
+        loaded = kind.load(tmp_path / when, env=make_ends())
+        assert (type(loaded), type(loaded.rollout_buffer)) == (kind, buffer)
+        assert loaded.normalize_advantage is standardise
 
 
 def test_users_own_buffer__keeps_its_class():
@@ -232,6 +236,13 @@ def test_version__outside_the_tested_range_is_a_warning():
     message = f"stable_baselines3 {version}: gammaprime.integrations is tested with 1.0.0 to 1.8.0"
     with pytest.warns(UserWarning, match=message):
         rollouts.check_version("stable_baselines3", "1.0.0", "1.8.0")
+
+
+def test_version_of_sbx__is_checked_when_its_model_trains(monkeypatch):
+    model = make("SBX", make_ends())
+    monkeypatch.setattr(rollouts.importlib.metadata, "version", lambda name: "99.0")
+    with pytest.warns(UserWarning, match=r"sbx-rl 99\.0: gammaprime\.integrations is tested with"):
+        model.learn(ROLLOUT, Taylor(*SLOTS))
 
 
 def test_names__that_are_gone_are_an_error_that_tells_which():

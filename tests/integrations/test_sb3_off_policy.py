@@ -1,6 +1,7 @@
 """`DensityRatio` in the off-policy trainers of the Stable-Baselines3 family."""
 
 import copy
+import zipfile
 
 import numpy as np
 import pytest
@@ -39,8 +40,6 @@ def parameters(model):
 @pytest.mark.parametrize("name", OFF_POLICY)
 @pytest.mark.parametrize("kind", ["box", "dict", "normalised"])
 def test_temperature_zero__is_the_plain_trainer_bit_for_bit(name, kind):
-    if kind != "box" and name in {"DDPG", "TQC"}:
-        pytest.skip("TD3 and SAC are tested with it")
     results = []
     for callback in (None, DensityRatio(0.0, recent_size=20), DensityRatio(1.0, recent_size=20)):
         env = VecNormalize(make_ends(2, actions="box")) if kind == "normalised" else None
@@ -158,6 +157,27 @@ def test_training_that_goes_on_without_the_callback__is_plain():
         model.learn(80)
     assert not model.actor.mu._forward_hooks
     assert not model.actor.features_extractor._forward_hooks
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_saved_models__hold_nothing_of_ours(name, tmp_path):
+    class Save(sb3.common.callbacks.BaseCallback):
+        def _on_step(self):
+            if self.n_calls == 30:
+                self.model.save(tmp_path / "during")
+            return True
+
+    model = make(name)
+    model.learn(80, [DensityRatio(recent_size=20), Save()])
+    model.save(tmp_path / "after")
+    for when in ("during", "after"):
+        with zipfile.ZipFile(tmp_path / f"{when}.zip") as archive:
+            held = b"".join(archive.read(entry).lower() for entry in archive.namelist())
+        assert b"gammaprime" not in held
+        assert b"ratio" not in held.replace(b"exploration", b"")
+        loaded = find(name).load(tmp_path / when)
+        assert not loaded.actor.mu._forward_hooks
+        assert not loaded.actor.features_extractor._forward_hooks
 
 
 def test_bad_input__is_told_in_words():

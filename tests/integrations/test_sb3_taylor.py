@@ -1,6 +1,5 @@
 """`Taylor` in the on-policy trainers of the Stable-Baselines3 family."""
 
-import math
 import warnings
 
 import numpy as np
@@ -12,17 +11,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNorm
 from gammaprime.agents import TaylorQ, TaylorWeight
 from gammaprime.integrations.sb3 import Taylor
 from integrations import written_out
-from integrations.tasks import Choice
-from integrations.trainers import GAMMA, LAM, ON_POLICY, TORCH, Witness, in_torch, make, parameters
+from integrations.settings import EXPANSIONS, GAMMA, LAM, NUM_ENVS, NUM_STEPS, ONES, PLAIN
+from integrations.tasks import Choice, check_waiting
+from integrations.trainers import ON_POLICY, TORCH, Witness, in_torch, make, parameters
 from integrations.vec_envs import Recorder, make_ends
-
-NUM_STEPS, NUM_ENVS = 16, 3
-ONES = TaylorWeight(1.0, math.inf)
-PLAIN = [
-    TaylorQ(0.99, order=0),
-    TaylorQ(0.99, order=2, eta=0.0),
-    TaylorQ(GAMMA, order=2),
-]
 
 
 def trained(name, callback, env=None, rollouts=3, **settings):
@@ -36,13 +28,22 @@ def trained(name, callback, env=None, rollouts=3, **settings):
 @pytest.mark.parametrize("name", ON_POLICY)
 def test_nothing_asked__nothing_changed(name):
     plain = parameters(trained(name, None))
-    for slot in PLAIN if name == "PPO" else PLAIN[:1]:
+    for slot in PLAIN:
         assert np.array_equal(parameters(trained(name, Taylor(slot))), plain)
     weighted = parameters(trained(name, Taylor(weighting=ONES)))
     if name == "SBX":  # standardised outside of its compiled update
         np.testing.assert_allclose(weighted, plain, rtol=1e-6, atol=1e-6)
     else:
         assert np.array_equal(weighted, plain)
+
+
+def test_nothing_asked_of_sbx__nothing_changed_with_normalised_rewards():
+    callbacks = None, Taylor(PLAIN[0]), Taylor(PLAIN[0], ONES)
+    plain, expanded, weighted = (
+        parameters(trained("SBX", callback, VecNormalize(make_ends()))) for callback in callbacks
+    )
+    assert np.array_equal(expanded, plain)
+    np.testing.assert_allclose(weighted, plain, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", TORCH)
@@ -104,20 +105,9 @@ def written_advantages(slot, rollout, steps):
     return np.array(written_out.expanded(slot, table, GAMMA, LAM)).T
 
 
-EXPANSIONS = [
-    TaylorQ(0.97, order=1),
-    TaylorQ(0.97, order=3, eta=0.5, center=False),
-    TaylorQ(0.97, order=math.inf),
-    TaylorQ(1.0, order=3),
-    TaylorQ(1.0, order=math.inf, tail="zero", center=False),
-]
-
-
 @pytest.mark.parametrize("name", ON_POLICY)
 @pytest.mark.parametrize("slot", EXPANSIONS, ids=str)
 def test_advantages__are_sums_over_episodes(name, slot):
-    if slot is not EXPANSIONS[1] and name not in {"PPO", "RecurrentPPO"}:
-        pytest.skip("every order with PPO, one with the others")
     env, witness = Recorder(make_ends()), Witness()
     trained(name, [Taylor(slot), witness], env)
     assert len(witness.rollouts) == 3
@@ -165,7 +155,7 @@ class Weights(BaseCallback):
         self.found.extend(flat.reshape(NUM_ENVS, NUM_STEPS).T)
 
 
-@pytest.mark.parametrize("name", ["PPO", "RecurrentPPO", "SBX"])
+@pytest.mark.parametrize("name", ON_POLICY)
 def test_ages__are_the_environments_own_across_rollouts_and_calls(name):
     """w_0(t) = γ^t tells the age."""
     env, found = Recorder(make_ends()), []
@@ -206,49 +196,6 @@ def test_ages__that_are_not_known_are_refused_before_anything_is_done():
     model.set_env(model.get_env())
     model.learn(NUM_STEPS, taylor, reset_num_timesteps=False)
     assert not np.array_equal(parameters(model), before)
-
-
-@pytest.mark.parametrize("name", ["PPO", "A2C", "MaskablePPO"])
-@pytest.mark.parametrize("standardise", [True, False])
-def test_one_step__is_that_of_the_weighted_loss_by_autograd(name, standardise):
-    """Three epochs on the whole batch, so that ratios leave 1 and are clipped."""
-    slot, env, witness = TaylorWeight(0.97, 2), Recorder(make_ends()), Witness()
-    sgd = {"net_arch": [8], "optimizer_class": torch.optim.SGD}
-    settings = {"policy_kwargs": sgd, "learning_rate": 1.0, "max_grad_norm": 1e9}
-    settings |= {"normalize_advantage": standardise, "ent_coef": 0.01}
-    if name != "A2C":
-        settings |= {"batch_size": NUM_STEPS * NUM_ENVS, "n_epochs": 3, "clip_range": 0.02}
-    twin = make(name, make_ends(), **settings).policy
-    model = make(name, env, **settings)
-    taylor = Taylor(weighting=slot)
-    model.learn(NUM_STEPS * NUM_ENVS, [taylor, witness])
-    buffer, rollout = model.rollout_buffer, witness.rollouts[0]
-    ages = np.array([[truth[2] for truth in truths] for _, truths in env.steps])
-    weights = [[written_out.update_weight(int(t), GAMMA, 0.97, 2) for t in row] for row in ages]
-    flat = lambda x: torch.tensor(np.array(x, np.float32).T.reshape(-1))  # noqa: E731
-    weight, advantage, returns = map(flat, (weights, rollout["advantages"], rollout["returns"]))
-    if standardise:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    obs, actions = torch.tensor(buffer.observations), torch.tensor(buffer.actions).long().flatten()
-    old = torch.tensor(buffer.log_probs).flatten()
-    clipped = []
-    for _ in range(1 if name == "A2C" else 3):
-        values, log_prob, entropy = twin.evaluate_actions(obs, actions)
-        ratio = torch.exp(log_prob - old)
-        if name == "A2C":
-            policy_loss = -(weight * advantage * log_prob).mean()
-        else:
-            near = torch.clamp(ratio, 0.98, 1.02)
-            clipped.append((ratio != near).any().item())
-            policy_loss = -(weight * torch.min(advantage * ratio, advantage * near)).mean()
-        value_loss = torch.nn.functional.mse_loss(returns, values.flatten())
-        loss = policy_loss - 0.01 * entropy.mean() + 0.5 * value_loss
-        twin.optimizer.zero_grad()
-        loss.backward()
-        twin.optimizer.step()
-    assert name == "A2C" or any(clipped)
-    for mine, theirs in zip(twin.parameters(), model.policy.parameters(), strict=True):
-        torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-5)
 
 
 class Look(BaseCallback):
@@ -292,24 +239,26 @@ def test_minibatches__hold_standardised_and_weighted_advantages(name):
         np.testing.assert_allclose(advantages, standard * weights, rtol=1e-4, atol=1e-5)
 
 
+CLIPPED = {"learning_rate": 0.01, "n_epochs": 20, "clip_range": 0.9, "max_grad_norm": 5.0}
+LEARNING = {
+    "PPO": CLIPPED | {"batch_size": 384, "normalize_advantage": False},
+    "A2C": {"learning_rate": 0.02},
+    "TRPO": {"learning_rate": 0.01, "target_kl": 0.05, "batch_size": 384},
+}
+
+
 @pytest.mark.parametrize("name", ["PPO", "A2C", "TRPO", "SBX"])
 def test_learning__order_3_waits_where_the_plain_trainer_takes_what_it_gets(name):
-    """At γ = .5 action 1 is worth .09 against 1, to order 3 towards .99 it is worth 2.3."""
     settings = {"gamma": 0.5, "gae_lambda": 1.0, "n_steps": 384, "policy_kwargs": {}}
-    own = {"A2C": {"learning_rate": 0.02}, "TRPO": {"learning_rate": 0.01, "target_kl": 0.02}}
-    clipped = {"learning_rate": 0.005, "n_epochs": 20, "clip_range": 0.4}
-    settings |= own.get(name, clipped | {"normalize_advantage": False})
-    if name != "A2C":
-        settings |= {"batch_size": 384}
-    later = []
-    for callback in (None, Taylor(TaylorQ(0.99, order=3))):
+    settings |= LEARNING["PPO" if name == "SBX" else name]
+
+    def train(slot):
         env = DummyVecEnv([Choice])
         model = make(name, env, **settings)
-        # Clipping slows the last steps: PPO is at .98 to .995 after 12 rollouts, SBX's lower still.
-        model.learn((24 if name in ("PPO", "SBX") else 12) * 384, callback)
-        later.append(probability_of_one(model, env.reset()))
-    assert later[0] < 1e-3
-    assert later[1] > 0.98
+        model.learn(12 * 384, None if slot is None else Taylor(slot))
+        return probability_of_one(model, env.reset())
+
+    check_waiting(train)
 
 
 def probability_of_one(model, obs):

@@ -1,6 +1,7 @@
 """`DensityRatio` in TorchRL's SACLoss and TD3Loss."""
 
 import copy
+import inspect
 import math
 import warnings
 
@@ -208,3 +209,19 @@ def test_two_ratios__are_one_too_many():
     DensityRatio(loss, replay, {"recent_size": 20})
     with pytest.raises(ValueError, match="must hold one DensityRatio, not two"):
         DensityRatio(loss, replay, {"recent_size": 20})
+
+
+@pytest.mark.parametrize("kind", [SACLoss, TD3Loss])
+def test_names_that_the_adapter_leans_on(kind):
+    """A canary: fails where TorchRL has changed under us."""
+    assert list(inspect.signature(kind.actor_loss).parameters) == ["self", "tensordict"]
+    assert "self.actor_loss(tensordict)" in inspect.getsource(kind.forward)
+    source = inspect.getsource(kind.actor_loss)
+    assert "self._maybe_get_priority_weight(tensordict)" in source
+    assert "self._reduce_loss(" in source
+    loss = make_loss(kind)
+    assert (loss.reduction, loss.use_prioritized_weights) == ("mean", "auto")
+    assert loss.tensor_keys.priority_weight == "priority_weight"
+    replay = make_replay(10)
+    assert replay.write_count == 10
+    assert replay.storage.max_size == SIZE

@@ -6,7 +6,8 @@ import torch
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-GAMMA, LAM = 0.8, 0.9
+from integrations.settings import GAMMA, LAM
+
 ON_POLICY = ["PPO", "A2C", "TRPO", "MaskablePPO", "RecurrentPPO", "SBX"]
 TORCH = ON_POLICY[:-1]
 

@@ -41,8 +41,8 @@ def taylor_advantages(
         next_done: True if that state opens an episode.
         gamma: The discount of the advantages.
         slot: The expansion.
-        truncated: True in rows whose step was cut off by a time limit.  Without it every end is
-            taken for a termination, as CleanRL does.
+        truncated: True in rows whose step was cut off by a time limit and did not terminate.
+            Without it every end is taken for a termination, as CleanRL does.
         final_values: The critic's value of the true successor, read where ``truncated`` is True.
 
     Returns:

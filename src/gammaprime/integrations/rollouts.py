@@ -123,6 +123,8 @@ def read_slots(advantage: Any, weighting: Any) -> tuple[GAE | TaylorQ, Weighting
         weighting = _from_mapping("weighting", weighting, WEIGHTINGS, "taylor_weight")
     advantage = GAE() if advantage is None else advantage
     weighting = Uniform() if weighting is None else weighting
+    if isinstance(advantage, TaylorWeight):
+        raise ValueError(f"advantage={advantage!r}: must be TaylorQ; weights go to weighting")
     if not isinstance(advantage, GAE | TaylorQ):
         raise ValueError(
             f"advantage={advantage!r}: must be TaylorQ or a mapping of its settings; other slots "

@@ -44,6 +44,7 @@ except ImportError as error:
 __all__ = ["DensityRatio", "Judge", "Taylor"]
 
 OLDEST, NEWEST = "2.6.0", "2.9.2"
+OLDEST_SBX, NEWEST_SBX = "0.28.0", "0.28.0"
 check_version("stable_baselines3", OLDEST, NEWEST)
 check_names(RolloutBuffer, "compute_returns_and_advantage", "get", "_get_samples", "reset")
 check_names(BaseCallback, "_init_callback", "_on_training_start", "_on_rollout_start")
@@ -72,8 +73,8 @@ class Taylor(BaseCallback):
         self.advantage, self.weighting = read_slots(advantage, weighting)
         self.rollout = Rollout((0, 0), None)
         """The rollout under way, or the last one."""
-        self.heard = False
-        """True if the callback was told of the rollout under way."""
+        self.started = False
+        """True if the callback has seen the start of the rollout under way."""
         self.weighing = False
         """True while the trainer works on a weighted minibatch."""
         self._warned = False
@@ -90,6 +91,8 @@ class Taylor(BaseCallback):
                 f"Taylor with {type(model).__name__}: must be an on-policy trainer (PPO, A2C, "
                 "TRPO, MaskablePPO, RecurrentPPO); TD3, DDPG, SAC and TQC take DensityRatio"
             )
+        if any(kind.__module__.startswith("sbx.") for kind in type(model).__mro__):
+            check_version("sbx-rl", OLDEST_SBX, NEWEST_SBX)
         remove_hooks(model)
         self.advantage.check(model.gamma)
         self.weighting.check(model.gamma)
@@ -117,13 +120,13 @@ class Taylor(BaseCallback):
     def _on_training_start(self) -> None:
         if isinstance(self.model.rollout_buffer, Hooked):
             raise ValueError("callback: must hold one Taylor, not two")
-        self.heard = self.weighing = False
+        self.started = self.weighing = False
         add_hooks(self.model, self)
 
     def _on_rollout_start(self) -> None:
         ages = None if self._clock is None else self._clock.ages.copy()
         buffer = self.model.rollout_buffer
-        self.heard = True
+        self.started = True
         self.rollout = Rollout((buffer.buffer_size, buffer.n_envs), ages)
 
     def _on_step(self) -> bool:
@@ -260,14 +263,14 @@ class Hooked(RolloutBuffer):
     taylor: Taylor
 
     def reset(self) -> None:
-        """Begin a rollout, which is ours only if the callback hears of it afterwards."""
-        self.taylor.heard = False
+        """Begin a rollout, which is expanded only if the callback sees its start."""
+        self.taylor.started = False
         super().reset()
 
     def compute_returns_and_advantage(self, last_values: torch.Tensor, dones: np.ndarray) -> None:
         """Compute advantages and returns, then change the advantages."""
         super().compute_returns_and_advantage(last_values, dones)
-        if not self.taylor.heard:
+        if not self.taylor.started:
             remove_hooks(self.taylor.model)
             warnings.warn(
                 "Taylor is no longer among the callbacks: training goes on without it",

@@ -46,7 +46,7 @@ class TaylorGAE(GAE):
         advantage: `TaylorQ`, or a mapping of its settings; None leaves the advantages as they are.
         weighting: `TaylorWeight`, or a mapping of its settings; None weights every step by 1.
         step_key: entry with the age inside the episode, which the transform ``StepCounter`` writes.
-        logger: a logger of ``torchrl.record``, which is told of `numbers` in every call.
+        logger: a logger of ``torchrl.record`` to which every call logs `numbers`, or None.
         settings: arguments of GAE: gamma, lmbda, value_network, average_gae, ...
     """
 
@@ -175,7 +175,7 @@ class DensityRatio:
         learning_rate: of the ratio, where the slot has none.
         hidden: sizes of the ratio's hidden layers.
         seed: of the ratio's network and of its recent states.
-        logger: a logger of ``torchrl.record``, which is told of `numbers` in every call.
+        logger: a logger of ``torchrl.record`` to which every call logs `numbers`, or None.
     """
 
     def __init__(
