@@ -70,10 +70,10 @@ def test_log__holds_four_numbers():
 def test_mappings__stand_for_slots():
     weights = {"gamma_prime": 0.99, "order": 3}
     taylor = Taylor({"gamma_prime": 0.99, "order": 2}, weights)
-    assert taylor.advantage == TaylorQ(0.99, order=2)
-    assert taylor.weighting == TaylorWeight(0.99, 3)
-    assert Taylor({"kind": "taylor_q"}).advantage == TaylorQ()
-    assert not Taylor(TaylorQ(), {"kind": "uniform"}).weighs
+    assert taylor.slots.advantage == TaylorQ(0.99, order=2)
+    assert taylor.slots.weighting == TaylorWeight(0.99, 3)
+    assert Taylor({"kind": "taylor_q"}).slots.advantage == TaylorQ()
+    assert not Taylor(TaylorQ(), {"kind": "uniform"}).slots.weighs
 
 
 @pytest.mark.parametrize(

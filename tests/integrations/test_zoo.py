@@ -41,8 +41,8 @@ def test_yaml__names_slots_by_their_settings(tmp_path):
 
     (settings,) = yaml.safe_load(PPO).values()
     (taylor,) = get_callback_list(settings)
-    assert taylor.advantage == TaylorQ(0.999, order=float("inf"), eta=0.5)
-    assert taylor.weighting == TaylorWeight(0.999, 10)
+    assert taylor.slots.advantage == TaylorQ(0.999, order=float("inf"), eta=0.5)
+    assert taylor.slots.weighting == TaylorWeight(0.999, 10)
 
 
 @pytest.mark.filterwarnings("ignore")

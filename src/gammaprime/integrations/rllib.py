@@ -60,12 +60,12 @@ class TaylorAdvantages(ConnectorV2):
         super().__init__(input_observation_space, input_action_space)
         self.gamma = gamma
         self._given = advantage, weighting
-        self._make_slots()
+        self._make_slots().check(gamma)
         self.slots: dict[str, Slots] = {}
         """Slots of every module, with the numbers of its last batch."""
 
     def _make_slots(self) -> Slots:
-        return Slots(*self._given, self.gamma, "train_batch_size_per_learner")
+        return Slots(*self._given, "train_batch_size_per_learner")
 
     def __call__(
         self, *, rl_module: Any, episodes: Sequence[Any], batch: dict[str, Any], **kwargs: Any

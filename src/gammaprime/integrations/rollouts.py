@@ -59,16 +59,15 @@ class Slots:
     ``longer`` names the trainer's setting that makes rollouts longer, for a warning.
     """
 
-    def __init__(self, advantage: Any, weighting: Any, gamma: float, longer: str):
+    def __init__(self, advantage: Any, weighting: Any, longer: str):
         self.advantage, self.weighting = read_slots(advantage, weighting)
         self.numbers: dict[str, float] = {}
         """Numbers of the last rollout, by the names under which they are logged."""
         self._longer = longer
         self._warned = False
-        self.check(gamma)
 
     def check(self, gamma: float) -> None:
-        """Raise if a slot cannot work with the trainer's γ."""
+        """Raise if a slot cannot work with the trainer's γ, which may change while it trains."""
         self.advantage.check(gamma)
         self.weighting.check(gamma)
 

@@ -17,16 +17,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gammaprime.agents.advantages import GAE, TaylorQ
-from gammaprime.agents.weightings import Uniform, WeightingSlot
+from gammaprime.agents.weightings import WeightingSlot
 from gammaprime.integrations.rollouts import (
-    Report,
+    Slots,
     check_names,
     check_version,
     count_ages,
-    expand_rollout,
     missing,
-    read_slots,
-    warn_of_tail,
 )
 
 try:
@@ -70,14 +67,13 @@ class Taylor(BaseCallback):
         verbose: int = 0,
     ):
         super().__init__(verbose)
-        self.advantage, self.weighting = read_slots(advantage, weighting)
+        self.slots = Slots(advantage, weighting, "n_steps")
         self.rollout = Rollout((0, 0), None)
         """The rollout under way, or the last one."""
         self.started = False
         """True if the callback has seen the start of the rollout under way."""
         self.weighing = False
         """True while the trainer works on a weighted minibatch."""
-        self._warned = False
 
     def _init_callback(self) -> None:
         model = self.model
@@ -94,28 +90,21 @@ class Taylor(BaseCallback):
         if any(kind.__module__.startswith("sbx.") for kind in type(model).__mro__):
             check_version("sbx-rl", OLDEST_SBX, NEWEST_SBX)
         remove_hooks(model)
-        self.advantage.check(model.gamma)
-        self.weighting.check(model.gamma)
-        if isinstance(self.advantage, TaylorQ) and model.gamma == 0.0:
+        self.slots.check(model.gamma)
+        if isinstance(self.slots.advantage, TaylorQ) and model.gamma == 0.0:
             raise ValueError("gamma=0.0: must be above 0, or values at time limits cannot be read")
-        if self.weighs and "normalize_advantage" not in vars(model):
+        if self.slots.weighs and "normalize_advantage" not in vars(model):
             raise ValueError(
-                f"weighting={self.weighting!r}: must be None with {type(model).__name__}, whose "
-                "normalisation of advantages is not known"
+                f"weighting={self.slots.weighting!r}: must be None with {type(model).__name__}, "
+                "whose normalisation of advantages is not known"
             )
         self._clock = _read_clock(model)
-        if self.weighs and self._clock is None:
+        if self.slots.weighs and self._clock is None:
             raise ValueError(
                 "reset_num_timesteps=False: the ages of the running episodes are not known, "
                 "because Taylor has not seen their first steps; begin new ones with "
                 "model.set_env(model.get_env()), or reset_num_timesteps=True"
             )
-        self._warned = False
-
-    @property
-    def weighs(self) -> bool:
-        """True if the policy's term is weighted."""
-        return not isinstance(self.weighting, Uniform)
 
     def _on_training_start(self) -> None:
         if isinstance(self.model.rollout_buffer, Hooked):
@@ -143,23 +132,14 @@ class Taylor(BaseCallback):
         """Change the advantages of a whole rollout, which the trainer has just computed."""
         rollout = self.rollout
         rollout.close(buffer, self.model.gamma, last_values, dones)
-        if isinstance(self.advantage, TaylorQ):
-            before, values = (x.astype(np.float64) for x in (buffer.advantages, buffer.values))
-            ends, gamma = (rollout.terminated, rollout.truncated), buffer.gamma
-            after = expand_rollout(self.advantage, before, values, rollout.next_value, ends, gamma)
-            buffer.advantages = after.astype(buffer.advantages.dtype)
-            self._log(Report.of(self.advantage, before, after, ends, gamma))
-        if self.weighs:
-            weights = self.weighting.weights(rollout.ages(buffer), buffer.gamma)
+        ends = rollout.terminated, rollout.truncated
+        arrays = buffer.advantages, buffer.values, rollout.next_value
+        buffer.advantages = self.slots.expand(*arrays, ends, buffer.gamma)
+        if self.slots.weighs:
+            weights = self.slots.weigh(rollout.ages(buffer), buffer.gamma)
             rollout.weights = buffer.swap_and_flatten(weights)
-            self.logger.record_mean("taylor/mean_weight", float(weights.mean()))
-
-    def _log(self, report: Report) -> None:
-        for name, number in report._asdict().items():
-            self.logger.record_mean(f"taylor/{name}", number)
-        if report.tail_share > 0.5 and not self._warned:
-            self._warned = True
-            warn_of_tail(report.tail_share, "n_steps")
+        for name, number in self.slots.numbers.items():
+            self.logger.record_mean(name, number)
 
     def weigh(self, buffer: RolloutBuffer, samples: Any, rows: np.ndarray) -> Any:
         """Return a minibatch whose advantages are standardised, as the trainer would, and weighted.
@@ -281,7 +261,7 @@ class Hooked(RolloutBuffer):
 
     def get(self, batch_size: int | None = None) -> Generator[Any, None, None]:
         """Yield minibatches, weighted if the callback weighs."""
-        self.taylor.weighing = self.taylor.weighs
+        self.taylor.weighing = self.taylor.slots.weighs
         try:
             yield from super().get(batch_size)
         finally:
@@ -289,7 +269,8 @@ class Hooked(RolloutBuffer):
 
     def _get_samples(self, batch_inds: np.ndarray, *args: Any) -> Any:
         samples = super()._get_samples(batch_inds, *args)
-        return self.taylor.weigh(self, samples, batch_inds) if self.taylor.weighs else samples
+        weighs = self.taylor.slots.weighs
+        return self.taylor.weigh(self, samples, batch_inds) if weighs else samples
 
 
 class Weighed(OnPolicyAlgorithm):
@@ -312,7 +293,7 @@ def add_hooks(model: OnPolicyAlgorithm, taylor: Taylor) -> None:
     """Put our classes above those of a model's buffer and, if it weighs, of the model."""
     model.rollout_buffer.taylor = taylor
     _put_above(model.rollout_buffer, Hooked)
-    if taylor.weighs:
+    if taylor.slots.weighs:
         _put_above(model, Weighed)
 
 

@@ -57,7 +57,8 @@ class Taylor(ActorCriticOnPolicyAlgorithm):
         **settings: Any,
     ):
         super().__init__(**settings)
-        self.slots = Slots(advantage, weighting, self.gamma, "collection_step_num_env_steps")
+        self.slots = Slots(advantage, weighting, "collection_step_num_env_steps")
+        self.slots.check(self.gamma)
         self.clock = Clock()
 
     def compute_episodic_return(

@@ -65,7 +65,8 @@ class TaylorGAE(GAE):
         super().__init__(**settings)
         if self.gamma.numel() != 1:
             raise ValueError(f"gamma={settings['gamma']!r}: must be one number")
-        self.slots = Slots(advantage, weighting, self._read_gamma(), "frames_per_batch")
+        self.slots = Slots(advantage, weighting, "frames_per_batch")
+        self.slots.check(self._read_gamma())
         self.step_key, self.logger = step_key, logger
 
     @property
