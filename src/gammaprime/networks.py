@@ -614,6 +614,12 @@ class Policy:
     critic: Critic | None = None
     """The critic, if it was kept with the policy (`gammaprime.train`, keep_critic)."""
 
+    def __repr__(self) -> str:
+        sizes = [len(layer.weight) for layer in self.actor.network]
+        actions = "discrete actions" if self.low is None else f"{len(self.low)} actions"
+        hidden = ", ".join(map(str, sizes[1:]))
+        return f"Policy({sizes[0]} observations, hidden layers of {hidden or 'none'}, {actions})"
+
     @classmethod
     def load(cls, run: str | Path, best: bool = False) -> Policy:
         """Load the newest policy of a run directory, or the one in a ``policy.npz``.

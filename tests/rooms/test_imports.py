@@ -24,6 +24,7 @@ SHOWN = {"runs.results"}
 # own __init__.  A dotted name opens one module of a room, not the room.
 MAY_IMPORT = {
     "__init__": set(),
+    "__main__": {"cli"},
     "types": set(),
     "typing": set(),
     "tabular": WORDS,

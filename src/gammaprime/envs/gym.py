@@ -261,6 +261,10 @@ def registered_limit(task: str) -> int | None:
         if module:
             resolve_name(module)  # which registers it
         return gymnasium.spec(name).max_episode_steps
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"task={task!r}: {error} (the current folder is searched with PYTHONPATH=.)"
+        ) from error
     except (gymnasium.error.Error, ImportError) as error:
         raise ValueError(f"task={task!r}: {error}") from error
 

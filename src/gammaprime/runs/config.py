@@ -360,7 +360,10 @@ def find_class(key: str, kind: str) -> type:
     try:
         found = resolve_name(kind)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{key}={kind!r}: must be an importable module:Class ({error})") from None
+        raise ValueError(
+            f"{key}={kind!r}: must be an importable module:Class ({error}; the current folder is "
+            "searched with PYTHONPATH=.)"
+        ) from None
     if not (isinstance(found, type) and is_dataclass(found)):
         raise ValueError(f"{key}={kind!r}: must be a dataclass")
     if key == "agent" and not issubclass(found, OnPolicy | OffPolicy):

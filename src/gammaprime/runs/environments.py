@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -153,5 +155,8 @@ def task_name(task: Any) -> str:
 
 def _qualified_name(task: Any) -> str:
     """Return the name of a function or class, or that of an object's class."""
-    described = task if isinstance(task, type) or callable(task) else type(task)
-    return str(described.__qualname__)
+    if isinstance(task, functools.partial):
+        given = [*map(repr, task.args), *(f"{name}={x!r}" for name, x in task.keywords.items())]
+        return f"{_qualified_name(task.func)}({', '.join(given)})"
+    named = isinstance(task, type | types.FunctionType | types.MethodType)
+    return str((task if named else type(task)).__qualname__)

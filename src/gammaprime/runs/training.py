@@ -45,7 +45,7 @@ def train(
     steps: float,
     seed: int = 0,
     out: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     evaluation: Evaluation | None = None,
     time_limit: int | None = None,
     time_feature: bool = False,
@@ -74,7 +74,7 @@ def train(
             down.
         seed: Seed of everything random.
         out: Folder of the run; None keeps everything in memory.
-        callbacks: Objects that watch the run and may stop it.
+        callbacks: Objects that watch the run and may stop it, or one of them.
         evaluation: When the policy is evaluated, and at which γ'.
         time_limit: Steps after which an episode is cut; the task's own limit by default.
         time_feature: Show the age to the agent, and make the time limit the end of the task.
@@ -108,10 +108,11 @@ def train(
         return _train(config.resolve(), world, out, _watched(callbacks, progress), upkeep, source)
 
 
-def _watched(callbacks: Sequence[Callback], progress: bool | None) -> list[Callback]:
+def _watched(callbacks: Callback | Sequence[Callback], progress: bool | None) -> list[Callback]:
     """Return the callbacks, and the line of progress if it is asked for or somebody sees it."""
     from gammaprime.runs.progress import ProgressLine, is_watched
 
+    callbacks = [callbacks] if isinstance(callbacks, Callback) else callbacks
     shown = is_watched() if progress is None else progress
     return [*callbacks, ProgressLine()] if shown else list(callbacks)
 
@@ -182,7 +183,7 @@ def _train_in(
 
 def resume(
     run: Run | str | Path,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     checkpoint_seconds: float = 30.0,
     tensorboard: bool = True,
     command: Sequence[str] | None = None,
@@ -224,6 +225,11 @@ def resume(
                 f"out={str(out)!r}: is for a run that is lengthened; needs other steps"
             )
         return train_config(config, path, watching, *upkeep)
+    if not isinstance(config.task, str):
+        raise ValueError(
+            f"{path}: was trained on an object, and cannot be lengthened; a new run can begin with "
+            "its parameters: train(..., init=)"
+        )
     source = origins.take_state(path)
     longer = replace(config, steps=whole_steps(steps), origin=source.origin)
     if longer.total_steps <= source.saved.step:
