@@ -11,7 +11,7 @@ import torch
 import examples.ppo_taylor as example
 from gammaprime.agents import TaylorQ
 from gammaprime.integrations.arrays import Ages, taylor_advantages, taylor_report
-from integrations import written_out
+from integrations import pages, written_out
 from integrations.tasks import Choice, check_waiting
 
 GAMMA, LAM, SHAPE = 0.8, 0.9, (30, 4)
@@ -120,6 +120,15 @@ def test_ages__count_from_each_reset():
     np.testing.assert_array_equal(ages.now, [1, 3])
     with pytest.raises(ValueError, match=r"done has shape \(3,\): must be \(2,\)"):
         ages.advance([False] * 3)
+
+
+def test_page__runs_as_printed(rng):
+    advantages, values, rollout, *_ = draw(rng)
+    loop = {"num_steps": SHAPE[0], "num_envs": SHAPE[1], "t": 0, "gamma": GAMMA}
+    found = pages.run("plain-loops", advantages=advantages, values=values, **rollout, **loop)
+    assert not np.array_equal(found["advantages"], advantages)
+    assert np.array_equal(found["returns"], advantages + values)
+    assert found["b_weights"].shape == (advantages.size,)
 
 
 def test_example__has_at_most_200_lines():

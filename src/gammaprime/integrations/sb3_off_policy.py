@@ -168,7 +168,10 @@ class DensityRatio(BaseCallback):
 
 
 def _is_supported(model: Any) -> bool:
-    """SBX's trainers have the same names, but their updates are compiled as a whole."""
+    """Return True for trainers of stable_baselines3 and sb3_contrib.
+
+    SBX's trainers have the same names, but their updates are compiled as a whole.
+    """
     if not isinstance(model, OffPolicyAlgorithm):
         return False
     kinds = [kind for kind in type(model).__mro__ if kind.__name__ in TRAINERS]
