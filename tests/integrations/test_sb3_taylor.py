@@ -56,13 +56,15 @@ def test_something_asked__something_changed(name):
 
 @pytest.mark.parametrize("name", TORCH)
 @pytest.mark.parametrize(
-    "kind", ["normalised", "dict", "box", "subprocesses", "unstandardised", "subsampled"]
+    "kind", ["normalised", "dict", "box", "gSDE", "subprocesses", "unstandardised", "subsampled"]
 )
 def test_nothing_asked__nothing_changed_in_any_environment(name, kind):
     absent = (name == "MaskablePPO" and kind == "box") or (name != "TRPO" and kind == "subsampled")
-    if absent or (name != "PPO" and kind == "subprocesses"):
+    if absent or (name != "PPO" and kind in {"gSDE", "subprocesses"}):
         pytest.skip("the trainer has no such setting, or another is tested with it")
     settings = {"dict_obs": kind == "dict"}
+    if kind == "gSDE":
+        settings["use_sde"] = True
     if kind == "unstandardised":
         settings["normalize_advantage"] = name == "A2C"
     if kind == "subsampled":
@@ -71,7 +73,7 @@ def test_nothing_asked__nothing_changed_in_any_environment(name, kind):
     for callback in (None, Taylor(PLAIN[0], ONES)):
         env = make_ends(
             vec_env=SubprocVecEnv if kind == "subprocesses" else DummyVecEnv,
-            actions="box" if kind == "box" else "discrete",
+            actions="box" if kind in {"box", "gSDE"} else "discrete",
             observations="dict" if kind == "dict" else "box",
         )
         env = VecNormalize(env) if kind == "normalised" else env
