@@ -65,6 +65,14 @@ def test_folders__can_be_chosen(tiny, capsys):
     assert not (tiny / "results").exists()
 
 
+def test_figure__adds_pdf_if_it_is_asked_for(tiny):
+    assert cli.main(["run", "tiny.toml"]) == 0
+    assert cli.main(["figure", "tiny.toml", "--out", "plain"]) == 0
+    assert cli.main(["figure", "tiny.toml", "--out", "both", "--format", "pdf"]) == 0
+    plain, both = ({file.name for file in (tiny / out).iterdir()} for out in ("plain", "both"))
+    assert both - plain == {"tiny.pdf"}
+
+
 def interrupted(*args):
     raise KeyboardInterrupt
 
