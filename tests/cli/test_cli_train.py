@@ -342,6 +342,21 @@ def test_enjoy__says_why_nothing_could_be_drawn_and_leaves_nothing(
     assert list((house / "film").iterdir()) == []
 
 
+def test_enjoy__names_the_package_that_draws_a_task(stored, capsys, monkeypatch):
+    pytest.importorskip("PIL")
+    fail = """
+try:
+    import not_here_at_all
+except ImportError as error:
+    raise ValueError("Missing: it is not installed, run `pip install it`") from error
+"""
+    attempt = video.attempt
+    monkeypatch.setattr(video, "attempt", lambda words, *rest: attempt(["-c", fail], *rest))
+    assert run(f"enjoy {stored} --video run.gif") == 2
+    told = capsys.readouterr().err
+    assert told == "gammaprime: run.gif: it is not installed, run `pip install it`\n"
+
+
 def test_rendering_that_hangs__is_ended():
     failure = video.attempt(["-c", "import time; time.sleep(60)"], "egl", timeout=0.3)
     assert failure == "egl: no answer within 0 s"

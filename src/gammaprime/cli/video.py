@@ -23,6 +23,7 @@ SUFFIXES = (".mp4", ".gif", ".webp", ".png")
 PLATFORMS = ("egl", "osmesa")
 """Ways to draw without a screen: a graphics card or Mesa through EGL, Mesa in memory."""
 TIMEOUT = 300.0
+INSTALL = "pip install"
 _PROBE = "from gammaprime.envs.render import draw_nothing; draw_nothing()"
 
 
@@ -58,6 +59,8 @@ def record(run: Path, file: Path, seconds: float, seed: int, best: bool = False)
             if not failure:
                 temporary.replace(file)
                 return
+            if INSTALL in failure:  # no other way of drawing helps
+                raise ModuleNotFoundError(f"{file}: {failure.split(': ')[-1]}")
             failures.append(failure)
         raise OSError(f"{file}: nothing could draw it here: {'; '.join(failures)}")
     finally:
@@ -96,8 +99,11 @@ def attempt(words: Sequence[str], platform: str, timeout: float) -> str:
     if done.returncode == 0:
         return ""
     lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    errors = [line for line in lines if "Error" in line and not line.startswith(" ")]
-    return f"{platform}: {(errors or lines)[0]}"
+    told = [line for line in lines if not line.startswith(" ")]
+    # Gymnasium names the package that draws a task in an error that follows from another.
+    helpful = [line for line in told if INSTALL in line]
+    errors = [line for line in told if "Error" in line]
+    return f"{platform}: {(helpful or errors or lines)[0]}"
 
 
 def main(run: str, file: str, seconds: str, seed: str, policy: str) -> None:
