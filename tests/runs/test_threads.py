@@ -60,7 +60,7 @@ def test_train__refuses_threads_before_it_makes_a_folder(tmp_path, threads, mess
 
 def test_train__refuses_threads_for_an_environment_that_was_made():
     env = envs.make("Hopper-v4", 4)
-    with pytest.raises(ValueError, match="and threads need a task or a constructor"):
+    with pytest.raises(ValueError, match="threads and env_kwargs need a task or a constructor"):
         training.train(FOUR, env, 128, threads=2)
     env.close()
 
