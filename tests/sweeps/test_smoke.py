@@ -40,8 +40,8 @@ def test_smoke__runs_to_a_figure_and_a_report(tmp_path):
     assert "4 of 4 runs done\nnext: gammaprime figure smoke --runs results/runs" in out
 
     files = gammaprime(tmp_path, "figure", "smoke").split()
-    endings = (".png", ".svg", ".csv", "_table.md", "_table.csv")
-    endings += ("_comparisons.md", "_comparisons.csv", "_seeds.md")
+    endings = (".png", ".svg", ".csv", "_profiles.png", "_profiles.svg", "_profiles.csv")
+    endings += ("_table.md", "_table.csv", "_comparisons.md", "_comparisons.csv", "_seeds.md")
     assert files == [f"results/figures/smoke{ending}" for ending in endings]
     with (tmp_path / "results/figures/smoke_comparisons.csv").open(encoding="utf-8") as file:
         first, *_ = csv.DictReader(file)
