@@ -86,7 +86,7 @@ def plot(options: FigureOptions, found: Sequence[Profile], tasks: Sequence[str])
     """Draw all profiles in one panel."""
     chosen = style.looks([profile.variant for profile in found])
     with style.context(style.PRINTED):
-        figure, (axes,) = style.sheet(1, f"{options.title}: performance profiles")
+        figure, (axes,) = style.sheet(1, f"Performance profiles: {options.title}")
         for profile in found:
             look, (low, share, high) = chosen[profile.variant], profile.shares
             axes.fill_between(profile.scores, low, high, color=look.color, alpha=0.16, linewidth=0)
