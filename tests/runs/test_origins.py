@@ -115,6 +115,7 @@ def test_lengthened_off_policy_run__needs_its_replay(tmp_path):
     settings = {"agent": OFF_POLICY, "steps": 100}
     long = run(tmp_path / "long", **settings | {"steps": 200})
     kept = run(tmp_path / "kept", **settings, keep_replay=True)
+    assert resume(kept, **EVERY_UPDATE).done  # and nothing of what is done is removed
     longer = resume(kept, **EVERY_UPDATE, steps=200)
     assert without_evaluations(longer.path) == without_evaluations(long.path)
     assert fingerprint(longer.path)["arrays"] == fingerprint(long.path)["arrays"]

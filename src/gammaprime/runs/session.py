@@ -366,8 +366,10 @@ class Session:
         task = self.config.task
         if isinstance(task, str):
             code = code_names(to_table(self.config.agent), tasks=[task])
-            words = ["gammaprime", "resume", str(self.path), *(["--allow-imports"] if code else [])]
-            return shlex.join(words)
+            kept = (self.upkeep.keep_replay, self.upkeep.keep_critic)
+            flags = {"--allow-imports": code, "--keep-replay": kept[0], "--keep-critic": kept[1]}
+            words = ["gammaprime", "resume", str(self.path)]
+            return shlex.join([*words, *(flag for flag, wanted in flags.items() if wanted)])
         return f"train() with the same arguments, out={str(self.path)!r} among them"
 
 

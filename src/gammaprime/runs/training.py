@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from gammaprime.agents import Agent
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops import evaluate as evaluation_loop
 from gammaprime.networks import Policy
-from gammaprime.runs import directory, lock, origins, provenance, segments
+from gammaprime.runs import checkpoint, directory, lock, origins, provenance, segments
 from gammaprime.runs.config import Evaluation, RunConfig, check_env_kwargs, whole_steps
 from gammaprime.runs.environments import Environments, Task, task_name
 from gammaprime.runs.origins import Source
@@ -164,8 +164,7 @@ def _train_in(
 ) -> Run:
     table = config.to_table()
     if directory.is_done(path, table):
-        if not upkeep.keep_replay:
-            segments.drop(path / directory.CHECKPOINTS)
+        _remove_unused_replay(path / directory.CHECKPOINTS)
         return Run.load(path)
     world.check()
     with lock.hold(path) as held:
@@ -179,6 +178,15 @@ def _train_in(
         if source is not None:
             source.copy_to(path, table)
         return Session(config, world, upkeep, held, source).run(callbacks)
+
+
+def _remove_unused_replay(folder: Path) -> None:
+    """Remove a replay that was left by a kill after the last line; one that was kept is in use."""
+    if (folder / segments.REPLAY).is_dir():
+        with suppress(directory.DamagedError):
+            saved = checkpoint.load(folder)
+            if saved is not None and not saved.segments:
+                segments.drop(folder)
 
 
 def resume(
