@@ -64,6 +64,15 @@ def test_signal__saves_and_shows_how_to_go_on(undisturbed, tmp_path, number):
     assert fingerprint(out) == fingerprint(undisturbed.path)
 
 
+def test_command_to_go_on__keeps_what_was_to_be_kept(tmp_path):
+    class Send(Callback):
+        def on_update(self, update):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match=r"gammaprime resume \S+ --keep-replay --keep-critic$"):
+        run(tmp_path / "run", [Send()], keep_replay=True, keep_critic=True)
+
+
 def test_full_disk__is_reported_and_the_last_checkpoint_goes_on(undisturbed, tmp_path, monkeypatch):
     out = tmp_path / "run"
     save, saved = checkpoint.save, []
