@@ -1,23 +1,73 @@
-"""What an adapter adds to an iteration of somebody else's trainer."""
+"""What an adapter adds to an iteration of somebody else's trainer.
+
+An adapter does its work in methods of its own, which the trainer calls.  The time spent in them is
+set against the rest of the same iteration: the two share whatever else happens on the machine,
+which would hide a difference of 5 % between two iterations.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from benchmarks.harness import Measurement, Run
 
 LIMIT = 1.05
-ROUNDS = 2  # in each repetition; the least of each contender's times is one sample
 EPOCHS = 4  # of PPO in TorchRL, where the usual ten would only make the trainer's share larger
 TASK = "Pendulum-v1"
 
 
+class Stopwatch:
+    """Seconds spent in methods of some objects; a call inside another counts once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._running = False
+
+    def watch(self, thing: Any, *names: str) -> None:
+        """Count the time in these methods of one object."""
+        for name in names:
+            setattr(thing, name, self._timed(getattr(thing, name)))
+
+    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._running:
+                return method(*args, **kwargs)
+            self._running = True
+            start = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - start
+                self._running = False
+
+        return timed
+
+
+def measure_share(
+    runs: Mapping[str, tuple[Run, Callable[[], float]]],
+) -> Callable[[], dict[str, float]]:
+    """Return, for each run, its time over its time without the adapter.
+
+    runs: by quantity, what is run, and the seconds that its adapter has taken so far.
+    """
+    for run, _ in runs.values():
+        run()  # warm up
+
+    def share(run: Run, taken: Callable[[], float]) -> float:
+        before, start = taken(), time.perf_counter()
+        run()
+        total = time.perf_counter() - start
+        return total / (total - (taken() - before))
+
+    return lambda: {quantity: share(*pair) for quantity, pair in runs.items()}
+
+
 def measure_sb3(num_envs: int, num_steps: int) -> Callable[[], dict[str, float]]:
-    """Iterations of Stable-Baselines3's PPO with its default settings, taking turns."""
+    """Iterations of Stable-Baselines3's PPO with its default settings."""
     import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
@@ -27,41 +77,47 @@ def measure_sb3(num_envs: int, num_steps: int) -> Callable[[], dict[str, float]]
 
     torch.set_num_threads(1)
     callbacks = {
-        "plain": None,
         "order 1": Taylor(TaylorQ(0.999, order=1)),
         "order inf": Taylor(TaylorQ(0.999, order=math.inf)),
         "order 1 and weights": Taylor(TaylorQ(0.999, order=1), TaylorWeight(0.999, 10)),
     }
-    models = {
-        name: PPO("MlpPolicy", make_vec_env(TASK, num_envs, seed=0), n_steps=num_steps, seed=0)
-        for name in callbacks
-    }
-    return take_turns(
-        {
-            name: lambda name=name: models[name].learn(num_envs * num_steps, callbacks[name])
-            for name in callbacks
-        }
-    )
+
+    def make(callback: Taylor) -> tuple[Run, Callable[[], float]]:
+        own = Stopwatch()
+        own.watch(callback, "init_callback", "on_training_start", "on_training_end")
+        own.watch(callback, "on_rollout_start", "on_step", "receive", "weigh")
+        env = make_vec_env(TASK, num_envs, seed=0)
+        model = PPO("MlpPolicy", env, n_steps=num_steps, seed=0)
+        return lambda: model.learn(num_envs * num_steps, callback), lambda: own.seconds
+
+    return measure_share({f"{name} / plain": make(each) for name, each in callbacks.items()})
 
 
 def measure_torchrl(num_envs: int, num_steps: int) -> Callable[[], dict[str, float]]:
-    """Iterations of PPO in TorchRL, written as in its tutorial with fewer epochs, taking turns."""
+    """Iterations of PPO in TorchRL, written as in its tutorial with fewer epochs."""
     import torch
-    from torchrl.objectives.value import GAE
 
     from gammaprime.agents import TaylorQ, TaylorWeight
     from gammaprime.integrations.torchrl import TaylorGAE
 
     torch.set_num_threads(1)
-    last = TaylorQ(0.999, order=math.inf), TaylorWeight(0.999, 10)
-    estimators = {
-        "plain": GAE,
-        "order 1": partial(TaylorGAE, TaylorQ(0.999, order=1)),
-        "order inf and weights": partial(TaylorGAE, *last),
+    slots = {
+        "order 1": (TaylorQ(0.999, order=1),),
+        "order inf and weights": (TaylorQ(0.999, order=math.inf), TaylorWeight(0.999, 10)),
     }
-    return take_turns(
-        {name: iterate_torchrl(kind, num_envs, num_steps) for name, kind in estimators.items()}
-    )
+
+    def make(*slots: Any) -> tuple[Run, Callable[[], float]]:
+        own = Stopwatch()
+
+        def estimator(**settings: Any) -> TaylorGAE:
+            made = TaylorGAE(*slots, **settings)
+            own.watch(made, "_read_ages", "_expand")
+            own.watch(made.slots, "check", "weigh")
+            return made
+
+        return iterate_torchrl(estimator, num_envs, num_steps), lambda: own.seconds
+
+    return measure_share({f"{name} / plain": make(*each) for name, each in slots.items()})
 
 
 def iterate_torchrl(estimator: Callable[..., Any], num_envs: int, num_steps: int) -> Run:
@@ -124,66 +180,23 @@ def make_torchrl(num_envs: int) -> tuple[Any, Any, Any]:
 
 
 def measure_density_ratio(steps: int = 1_000) -> Callable[[], dict[str, float]]:
-    """Updates of SB3's SAC, plain, with a ratio, and the ratio's own passes by themselves."""
+    """Updates of SB3's SAC with a ratio, against the same less what is no pass of the ratio."""
     import torch
     from stable_baselines3 import SAC
 
-    from gammaprime.agents import weightings
-    from gammaprime.integrations.ratios import Ratio
     from gammaprime.integrations.sb3 import DensityRatio
 
     torch.set_num_threads(1)
-    settings = {"learning_starts": 300, "gradient_steps": 0, "seed": 0}
-    callbacks = {"plain": None, "ratio": DensityRatio(recent_size=500)}
-    models = {}
-    for name, callback in callbacks.items():
-        models[name] = SAC("MlpPolicy", TASK, **settings)
-        models[name].learn(steps, callback)
-    callbacks["ratio"]._on_training_start()  # the hooks that learn() takes away
-    alone = Ratio(weightings.DensityRatio(), 3, (256, 256), 0, torch.device("cpu"))
-    recent, replayed = torch.randn(2, 256, 3)
-
-    def own_passes() -> None:
-        for _ in range(50):
-            alone.learn(recent, replayed, 3e-4)
-
-    runs = {name: lambda model=model: model.train(50, 256) for name, model in models.items()}
-    clock = take_turns(runs | {"own passes": own_passes}, ratios=False)
-
-    def measure() -> dict[str, float]:
-        rounds = clock()
-        return {
-            "ratio / (plain + own passes)": rounds["ratio"]
-            / (rounds["plain"] + rounds["own passes"])
-        }
-
-    return measure
-
-
-def take_turns(runs: dict[str, Run], ratios: bool = True) -> Callable[[], dict[str, float]]:
-    """Return the least times over rounds, or their ratios to that of "plain".
-
-    An iteration does the same work every time, so that what others do on the machine can only
-    lengthen it.
-    """
-
-    def clock(run: Run) -> float:
-        start = time.perf_counter()
-        run()
-        return time.perf_counter() - start
-
-    for run in runs.values():
-        clock(run)
-
-    def measure() -> dict[str, float]:
-        rounds = [{name: clock(run) for name, run in runs.items()} for _ in range(ROUNDS)]
-        least = {name: min(row[name] for row in rounds) for name in runs}
-        if not ratios:
-            return least
-        others = [name for name in runs if name != "plain"]
-        return {f"{name} / plain": least[name] / least["plain"] for name in others}
-
-    return measure
+    own, passes = Stopwatch(), Stopwatch()
+    callback = DensityRatio(recent_size=500)
+    own.watch(callback, "_see_features", "_scale_gradient")
+    model = SAC("MlpPolicy", TASK, learning_starts=300, gradient_steps=0, seed=0)
+    model.learn(steps, callback)
+    callback._on_training_start()  # the hooks that learn() takes away
+    passes.watch(callback.ratio, "learn")
+    quantity = "ratio / (plain + own passes)"
+    taken = lambda: own.seconds - passes.seconds  # noqa: E731
+    return measure_share({quantity: (lambda: model.train(50, 256), taken)})
 
 
 CONTESTS = (

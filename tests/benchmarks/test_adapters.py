@@ -22,14 +22,38 @@ def test_contests__measure_what_they_have_limits_for(name):
     assert all(math.isfinite(x) and x > 0.0 for x in found.values())
 
 
-def test_take_turns__compares_the_least_times(monkeypatch):
-    """Of the rounds 2 and 1 s, plain, and 3 and 5 s, ours, 3 s is compared with 1 s."""
+@pytest.fixture
+def clock(monkeypatch):
     now = [0.0]
-    seconds = {"plain": iter([9.0, 2.0, 1.0]), "ours": iter([9.0, 3.0, 5.0])}
-
-    def spend(name):
-        now[0] += next(seconds[name])
-
     monkeypatch.setattr(adapters.time, "perf_counter", lambda: now[0])
-    runs = {name: lambda name=name: spend(name) for name in seconds}
-    assert adapters.take_turns(runs)() == {"ours / plain": 3.0}
+    return now
+
+
+def test_stopwatch__counts_a_call_inside_another_once(clock):
+    class Adapter:
+        def outer(self):
+            clock[0] += 1.0
+            self.inner()
+
+        def inner(self):
+            clock[0] += 2.0
+
+    adapter, watch = Adapter(), adapters.Stopwatch()
+    watch.watch(adapter, "outer", "inner")
+    adapter.outer()
+    assert watch.seconds == 3.0
+    adapter.inner()
+    assert watch.seconds == 5.0
+
+
+def test_measure_share__is_the_time_over_that_without_the_adapter(clock):
+    """Of 5 s, 1 is the adapter's: 5/4."""
+    spent = [7.0]
+
+    def run():
+        clock[0] += 5.0
+        spent[0] += 1.0
+
+    assert adapters.measure_share({"ours / plain": (run, lambda: spent[0])})() == {
+        "ours / plain": 1.25
+    }
