@@ -1,7 +1,8 @@
 """PyBullet's tasks stepped in place: against Gymnasium's own, bare physics, and in training.
 
 The same 1,000 actions for all, drawn at random, from the same reset; a row that falls is reset,
-and both peers are reset where it is.  All must end with the same joints, bit for bit.
+and all are reset where it is.  All must end with the same joints, bit for bit.  What lies between
+bare physics and ours is shown in two stages: PyBullet's other calls, and the observation.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ def gymnasiums(task: str, num_steps: int = NUM_STEPS) -> Run:
     return run
 
 
-def physics(task: str, num_steps: int = NUM_STEPS) -> Run:
-    """stepSimulation alone, with the same torques and resets."""
+def physics(
+    task: str, num_steps: int = NUM_STEPS, then: Callable[[Robot], object] = lambda robot: None
+) -> Run:
+    """stepSimulation with the same torques and resets, and what is done after each step."""
     import pybullet
 
     robot, played = record(task, num_steps)
@@ -98,6 +101,7 @@ def physics(task: str, num_steps: int = NUM_STEPS) -> Run:
                     body, joints, pybullet.TORQUE_CONTROL, forces=numbers, physicsClientId=client
                 )
                 pybullet.stepSimulation(client)
+                then(robot)
             else:
                 pybullet.restoreState(start, physicsClientId=client)
                 for joint, angle in zip(joints, numbers, strict=True):
@@ -105,6 +109,27 @@ def physics(task: str, num_steps: int = NUM_STEPS) -> Run:
         return joint_states(robot.client, body, joints)  # holds the robot, and so its simulator
 
     return run
+
+
+def call(robot: Robot) -> None:
+    """Make the calls of an observation, and forget the answers."""
+    import pybullet
+
+    body, client = robot.body, robot.client
+    links = pybullet.getLinkStates(body, robot._links, 0, 0, client)
+    pybullet.getJointStates(body, robot.joints, client)
+    pybullet.getContactPoints(body, robot._floor, -2, -2, client)
+    if robot._torso < 0:
+        _, turn = pybullet.getBasePositionAndOrientation(body, client)
+        pybullet.getBaseVelocity(body, client)
+    else:
+        turn = links[robot._torso_place][1]
+        pybullet.getLinkState(body, robot._torso, 1, 0, client)
+    pybullet.getEulerFromQuaternion(turn)
+
+
+def observe(robot: Robot) -> None:
+    robot.look()
 
 
 def record(task: str, num_steps: int) -> tuple[Robot, list[tuple[bool, list[float]]]]:
@@ -167,6 +192,8 @@ def _step_contest(task: str) -> Contest:
             Contender("ours", partial(ours, task)),
             Contender("gymnasium", partial(gymnasiums, task)),
             Contender("stepSimulation", partial(physics, task)),
+            Contender("and PyBullet's other calls", partial(physics, task, then=call)),
+            Contender("and the observation", partial(physics, task, then=observe)),
         ),
         (
             Limit("ours", "gymnasium", 1 / SPEED_UP, agree=0.0),

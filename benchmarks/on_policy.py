@@ -114,6 +114,23 @@ def replay(agent: PPO, task: str, warm: int, timed: int) -> Run:
     return run
 
 
+def step(agent: PPO, task: str, warm: int, timed: int) -> Run:
+    """The environment alone, on the very actions of those iterations."""
+    loop = make_loop(agent, task, warm, Recorder)
+    record = loop.env.begin()
+    env, start = record.env, record.env.snapshot()
+    for _ in range(timed):
+        loop.advance()
+
+    def run() -> np.ndarray:
+        env.restore(start)
+        for action in record.actions:
+            env.step(action)
+        return _physics(env.data)
+
+    return run
+
+
 class Recorder:
     """A MuJoCo environment that remembers its actions and the state of every row it reset."""
 
@@ -193,7 +210,11 @@ def _physics_contest(task: str, num_envs: int, ratio: float) -> Contest:
     return Contest(
         f"on-policy-{'physics' if num_envs > 1 else 'one-row'}-{task}",
         f"PPO at {size} trains at {1 / ratio:.2g} or more of the speed of mj_step alone",
-        (Contender("PPO", contender(train)), Contender("mj_step", contender(replay))),
+        (
+            Contender("PPO", contender(train)),
+            Contender("its environment", contender(step)),
+            Contender("mj_step", contender(replay)),
+        ),
         (Limit("PPO", "mj_step", ratio, agree=0.0),),
     )
 

@@ -10,7 +10,9 @@ from benchmarks import bullet
 
 @pytest.mark.parametrize("task", bullet.TASKS)
 def test_contenders__end_with_the_same_joints_each_time(task):
-    runs = [make(task, 120) for make in (bullet.ours, bullet.gymnasiums, bullet.physics)]
+    makes = (bullet.ours, bullet.gymnasiums, bullet.physics)
+    runs = [make(task, 120) for make in makes]
+    runs += [bullet.physics(task, 120, then) for then in (bullet.call, bullet.observe)]
     first = runs[0]()
     assert np.ptp(first) > 0.0
     for run in (*runs, *runs):

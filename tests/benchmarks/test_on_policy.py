@@ -18,9 +18,12 @@ def test_replay__is_the_physics_of_the_run_bit_for_bit(agent):
     # A hopper that has learned nothing falls every 20 steps or so: both rows are reset.
     trained = on_policy.train(agent, "Hopper-v4", warm=1, timed=2)
     replayed = on_policy.replay(agent, "Hopper-v4", warm=1, timed=2)
+    stepped = on_policy.step(agent, "Hopper-v4", warm=1, timed=2)
     assert trained().shape == (2, 12)
     np.testing.assert_array_equal(replayed(), trained())
-    np.testing.assert_array_equal(replayed(), trained())  # and again: both go back to the start
+    np.testing.assert_array_equal(replayed(), trained())  # and again: all go back to the start
+    np.testing.assert_array_equal(stepped(), trained())
+    np.testing.assert_array_equal(stepped(), trained())
 
 
 def test_recorder__remembers_what_happened_since_it_began(agent):
