@@ -1,11 +1,14 @@
 """What the README shows works as it stands there."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SPEC = ROOT / "src/gammaprime/experiments/weights.toml"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -28,4 +31,25 @@ def test_links__lead_somewhere():
     targets = re.findall(r"\]\((?!http)([^)#]+)", README)
     assert targets
     for target in targets:
-        assert (Path(__file__).parents[1] / target).exists(), target
+        assert (ROOT / target).exists(), target
+
+
+def test_install__is_from_a_clone_as_long_as_nothing_is_published():
+    lines = re.findall(r"^pip install (\S+)", README, flags=re.MULTILINE)
+    assert lines
+    assert all(line.strip("'").partition("[")[0] == "." for line in lines)
+
+
+def test_picture__has_the_discounts_of_the_text():
+    """The picture is the experiment `weights`."""
+    (alt,) = re.findall(r"!\[([^]]*)\]\(docs/pictures/weights_by_order.png\)", README)
+    settings = tomllib.loads(SPEC.read_text(encoding="utf-8"))["settings"]
+    assert f"γ = {settings['gamma']} to γ' = {settings['gamma_prime']}" in alt
+
+
+def test_estimated_advantage__is_the_plain_one_where_nothing_is_expanded():
+    """A Q-function less the value would keep the part of V that no action changes."""
+    (block,) = (block for block in BLOCKS if "estimators" in block)
+    names: dict = {}
+    exec(compile(block.replace("order=1)\n", "order=0)\n"), "README.md", "exec"), names)
+    assert (names["judged"] == names["advantage"]).all()

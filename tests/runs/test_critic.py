@@ -8,17 +8,14 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from gammaprime.agents import TD3, TaylorCritic
+from gammaprime.agents import TaylorCritic
 from gammaprime.agents.off_policy import evaluate_critics
 from gammaprime.agents.on_policy import standardiser
 from gammaprime.networks import Policy, evaluate_critic
 from gammaprime.runs import session
-from runs.training_runs import AGENT, StopAt, fingerprint, run
+from runs.training_runs import AGENT, OFF_POLICY, StopAt, fingerprint, run
 
 HEADS = replace(AGENT, advantage=TaylorCritic(0.999, order=2))
-OFF_POLICY = TD3(
-    hidden=(8,), num_steps=10, batch_size=8, random_steps=20, learning_starts=20, replay_size=400
-)
 
 
 LOOPS = []

@@ -11,20 +11,17 @@ from safetensors.numpy import load_file
 pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 
-from gammaprime.agents import TD3, TRPO, TaylorCritic
+from gammaprime.agents import TRPO, TaylorCritic
 from gammaprime.figures import plots
 from gammaprime.runs import origins, session
 from gammaprime.runs.config import Evaluation, RunConfig
 from gammaprime.runs.directory import from_json
 from gammaprime.runs.results import read_history
 from gammaprime.runs.training import resume, train
-from runs.training_runs import AGENT, EVERY_UPDATE, STEPS, StopAt, fingerprint, run
+from runs.training_runs import AGENT, EVERY_UPDATE, OFF_POLICY, STEPS, StopAt, fingerprint, run
 
 LONGER = 2 * STEPS
 STEADY = replace(AGENT, anneal=False)
-OFF_POLICY = TD3(
-    hidden=(8,), num_steps=10, batch_size=8, random_steps=20, learning_starts=20, replay_size=400
-)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +123,14 @@ def test_lengthened_off_policy_run__needs_its_replay(tmp_path):
     dropped = run(tmp_path / "dropped", **settings)
     with pytest.raises(ValueError, match=r"dropped its replay.*--keep-replay.*--init"):
         resume(dropped, **EVERY_UPDATE, steps=200)
+
+
+def test_keep_replay__is_refused_where_there_is_none_or_no_folder(tmp_path):
+    with pytest.raises(ValueError, match=r"keep_replay=True: must be False with PPO"):
+        run(tmp_path / "run", keep_replay=True)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match=r"keep_replay=True: must be False for a run that is kept"):
+        run(None, agent=OFF_POLICY, keep_replay=True)
 
 
 @pytest.mark.parametrize("steps", [32, STEPS - 32, STEPS + 31])

@@ -26,7 +26,17 @@ from gammaprime.runs.lock import LostError
 from gammaprime.runs.run import Run
 from gammaprime.runs.training import Callback, evaluate, resume, train
 from runs.failing_disk import Killed, failing_writes
-from runs.training_runs import AGENT, EVERY_UPDATE, JUDGED, STEPS, TASK, StopAt, fingerprint, run
+from runs.training_runs import (
+    AGENT,
+    EVERY_UPDATE,
+    JUDGED,
+    OFF_POLICY,
+    STEPS,
+    TASK,
+    StopAt,
+    fingerprint,
+    run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +80,7 @@ def test_command_to_go_on__keeps_what_was_to_be_kept(tmp_path):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(Interrupted, match=r"gammaprime resume \S+ --keep-replay --keep-critic$"):
-        run(tmp_path / "run", [Send()], keep_replay=True, keep_critic=True)
+        run(tmp_path / "run", [Send()], agent=OFF_POLICY, keep_replay=True, keep_critic=True)
 
 
 def test_full_disk__is_reported_and_the_last_checkpoint_goes_on(undisturbed, tmp_path, monkeypatch):

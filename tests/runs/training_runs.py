@@ -4,11 +4,14 @@ import hashlib
 
 from safetensors.numpy import load_file
 
-from gammaprime.agents import PPO
+from gammaprime.agents import PPO, TD3
 from gammaprime.runs.config import Evaluation
 from gammaprime.runs.training import Callback, train
 
 AGENT = PPO(num_envs=2, num_steps=16, hidden=(8,), epochs=2, minibatches=2)
+OFF_POLICY = TD3(
+    hidden=(8,), num_steps=10, batch_size=8, random_steps=20, learning_starts=20, replay_size=400
+)
 STEPS = 8 * AGENT.rollout_size
 TASK = "Hopper-v4"
 TIME_LIMIT = 20

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gammaprime import envs
-from gammaprime.agents import Agent
+from gammaprime.agents import Agent, OffPolicy
 from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops import evaluate as evaluation_loop
 from gammaprime.networks import Policy
@@ -147,11 +147,24 @@ def _train(
     source: Source | None,
 ) -> Run:
     world.check_evaluations(config.evaluation)
+    if upkeep.keep_replay:
+        _check_replay(config.agent, out)
     start_jax()
     with one_blas_thread():
         if out is None:
             return Session(config, world, upkeep, None, source).run(callbacks)
         return _train_in(Path(out), config, world, callbacks, upkeep, source)
+
+
+def _check_replay(agent: Agent, out: str | Path | None) -> None:
+    """Refuse to keep a replay where there is none, or no folder to keep it in."""
+    if not isinstance(agent, OffPolicy):
+        raise ValueError(
+            f"keep_replay=True: must be False with {type(agent).__name__}, which has no replay and "
+            "can be lengthened without"
+        )
+    if out is None:
+        raise ValueError("keep_replay=True: must be False for a run that is kept in memory")
 
 
 def _train_in(
