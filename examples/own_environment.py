@@ -11,7 +11,7 @@ import gammaprime as gp
 
 
 class Walk(gymnasium.Env[np.ndarray, int]):
-    """Steps to the left or right; steps to the right are paid, and 9 ends the episode."""
+    """Steps to the left or right; steps to the right are paid, and ±9 ends the episode."""
 
     observation_space = gymnasium.spaces.Box(-10.0, 10.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

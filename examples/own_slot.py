@@ -13,7 +13,7 @@ from gammaprime.agents.advantages import Estimate, Experience, base_estimate
 
 @dataclass(frozen=True)
 class Tempered:
-    """GAE, shrunk where the critic is sure of the state's value."""
+    """GAE, shrunk where the target value is large."""
 
     temperature: float = 1.0
     """Value at which an advantage is halved."""

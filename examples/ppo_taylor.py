@@ -4,7 +4,7 @@
     python examples/ppo_taylor.py --gamma 0.9 --gamma-prime 0.99 --order 3
 
 Needs gammaprime, gymnasium and torch.  The lines marked with TAYLOR are all that is added to a
-plain loop.  Time limits are not deaths: where a step was truncated, the value of the true
+plain loop.  Time limits do not terminate: where a step was truncated, the value of the true
 successor stands for the rest of the episode.
 """
 
@@ -41,7 +41,7 @@ class Settings:
     gamma: float = 0.98
     lam: float = 0.95
     gamma_prime: float = 0.999
-    order: float = 1  # 0 is the plain trainer, inf the γ' return
+    order: float = 1  # 0 is the plain trainer, inf all orders
     weight_order: float = math.inf
     weight_gamma_prime: float = 1.0  # 1 with an infinite order: every step counts the same
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import gammaprime
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPEC = ROOT / "src/gammaprime/experiments/weights.toml"
@@ -52,4 +54,20 @@ def test_estimated_advantage__is_the_plain_one_where_nothing_is_expanded():
     (block,) = (block for block in BLOCKS if "estimators" in block)
     names: dict = {}
     exec(compile(block.replace("order=1)\n", "order=0)\n"), "README.md", "exec"), names)
-    assert (names["judged"] == names["advantage"]).all()
+    assert (names["expanded"] == names["advantage"]).all()
+
+
+def test_weights__multiply_the_advantages():
+    (block,) = (block for block in BLOCKS if "estimators" in block)
+    names: dict = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert (names["expanded"] * names["weights"]).shape == (names["T"], names["N"])
+
+
+def test_agent_of_the_shell__is_that_of_python():
+    from gammaprime.cli.options import parse
+
+    (line,) = re.findall(r"^gammaprime train (ppo .*)$", README, flags=re.MULTILINE)
+    (block,) = (block for block in BLOCKS if "gp.train(" in block)
+    (made,) = re.findall(r"^agent = (.*)$", block, flags=re.MULTILINE)
+    assert parse(line.split())[0] == eval(made, {"gp": gammaprime})

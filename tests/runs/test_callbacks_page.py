@@ -61,6 +61,8 @@ def test_trackers__are_told_settings_and_every_update(page, name):
     assert logged[-1][1][0]["eval/mean_reward"] == found.rows[-1]["eval/mean_reward"]
     assert not any(isinstance(x, list) for call in logged for x in call[1][0].values())
     assert stub.calls[-1][0] in ("finish", "end_run")
+    if name == "LogToWandb":  # without an id, a resumed run would be another one there
+        assert stub.calls[0][2]["id"] == found.config.folder
 
 
 def test_progress__is_one_line_that_is_written_over(monkeypatch):

@@ -47,7 +47,7 @@ PRESETS: dict[str, Agent] = {
     # The learning rate of the code that the paper's scores of DDPG come from.
     "ddpg_spinning_up": DDPG(learning_rate=1e-3),
     "sac": SAC(),
-    # Classic control, chosen on seeds 0 to 2; `learning_classic` judges them on others.
+    # Classic control, chosen on seeds 0 to 3; `learning_classic` judges them on seeds 10 to 12.
     "ppo_cartpole": PPO(
         num_envs=8,
         num_steps=32,

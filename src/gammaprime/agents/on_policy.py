@@ -118,7 +118,7 @@ class OnPolicy:
     normalise_obs: bool = True
     """Standardise observations by their running mean and deviation."""
     obs_limit: float = 10.0
-    """Clip standardised observations to ± this many deviations."""
+    """Clip standardised observations to ± this many deviations; usually 5 to 10."""
     scale_rewards: bool = True
     """Divide rewards by the running deviation of the discounted return."""
     reward_limit: float = 10.0

@@ -55,11 +55,11 @@ class PPO(OnPolicy):
     value_clip: float | None = 0.2
     """Clip range of the change of values, in units of scaled rewards; none for no clipping."""
     value_coef: float = 0.5
-    """Coefficient of the critic's loss."""
+    """Coefficient of the critic's loss; usually 0.25 to 1."""
     entropy_coef: float = 0.0
     """Coefficient of the entropy bonus; usually 0 to 0.01."""
     max_grad_norm: float = 0.5
-    """Clip the gradient to this norm."""
+    """Clip the gradient to this norm; usually 0.5 to 1."""
     adam_eps: float = 1e-5
     """ε in the denominator of Adam."""
 

@@ -44,9 +44,9 @@ class TD3(OffPolicy):
     policy_delay: int = 2
     """Updates of the critics for each update of the policy and the targets; usually 1 or 2."""
     act_noise: float = 0.1
-    """Deviation of the exploration noise, in half-widths of the action's box."""
+    """Deviation of the exploration noise, in half-widths of the action's box; usually 0.1."""
     target_noise: float = 0.2
-    """Deviation of the noise that smooths the target, in half-widths of the action's box."""
+    """Deviation of the target's smoothing noise, in half-widths of the action's box; about 0.2."""
     noise_clip: float = 0.5
     """Clip the smoothing noise to ± this, in half-widths of the action's box."""
 

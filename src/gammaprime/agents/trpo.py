@@ -49,9 +49,9 @@ class TRPO(OnPolicy):
     max_kl: float = 0.01
     """Bound on the mean divergence of one step, in nats; usually 0.001 to 0.05."""
     damping: float = 0.1
-    """Multiple of the identity added to the Fisher matrix."""
+    """Multiple of the identity added to the Fisher matrix; usually 0.01 to 0.1."""
     cg_iterations: int = 10
-    """Iterations of the conjugate gradient."""
+    """Iterations of the conjugate gradient; usually 10 to 20."""
     backtrack_ratio: float = 0.8
     """Factor by which the line search shrinks the step, between 0 and 1."""
     backtracks: int = 10

@@ -77,7 +77,7 @@ class TaylorWeight:
     gamma_prime: float = 0.999
     """Discount γ' that the weights approach; at least the agent's γ, at most 1."""
     order: Order = 100
-    """Order K of the weights, from 0 to infinity."""
+    """Order K, from 0 to infinity; at γ = 0.99, 100 equals infinity up to age 1,000."""
     normalise: bool = False
     """Divide by the mean over the rollout, which keeps the size of the step."""
 
@@ -116,7 +116,7 @@ class AveragedWeight:
     gamma_prime: float = 0.999
     """Discount γ' that the weights approach; at least the agent's γ, at most 1."""
     order: Order = 100
-    """Order K of the weights, from 0 to infinity."""
+    """Order K, from 0 to infinity; at γ = 0.99, 100 equals infinity up to age 1,000."""
     hidden: tuple[int, ...] = (64,)
     """Units of each hidden layer of the regression."""
     learning_rate: float = 3e-3

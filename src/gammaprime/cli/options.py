@@ -92,7 +92,7 @@ class Command:
     """Keyword arguments of the environment, as JSON or as name=value,name=value; the task then goes
     through Gymnasium."""
     time_feature: bool = False
-    """Show the age to the agent, and make the time limit the end of the task."""
+    """Append the time to observations; the time limit then terminates."""
     stagger: bool = True
     """Cut first episodes early, so that several environments do not share one age."""
     init: Path | None = None

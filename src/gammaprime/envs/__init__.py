@@ -57,16 +57,21 @@ def make(
     threads: int = 1,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> VecEnv:
-    """N environments of a task, by the adapter that suits it best.
+    """Return N environments of a task.
 
-    task: an id (a MuJoCo, a PyBullet or any other registered Gymnasium id), a constructor of a
-    Gymnasium environment, a list of N constructors, or one Gymnasium environment.
-    time_limit: where episodes are truncated, the task's own limit by default.
-    stagger: cut the first episodes early, so that the rows do not share one age (see ``Ages``).
-    time_feature: show the age to the agent and make the limit terminal (see ``TimeFeature``).
-    threads: how many step the rows of a MuJoCo task; no number depends on it.
-    env_kwargs: keyword arguments of the constructor that an id stands for; such a task goes through
-    Gymnasium.
+    Args:
+        task: An id (a MuJoCo, a PyBullet or any other registered Gymnasium id), a constructor of a
+            Gymnasium environment, a list of N constructors, or one Gymnasium environment.
+        num_envs: Number N of environments.
+        time_limit: Steps after which an episode is truncated; the task's own limit by default.
+        stagger: Cut first episodes early, so that several environments do not share one age.
+        time_feature: Append the time to observations; the time limit then terminates.
+        threads: Threads that step the environments of a MuJoCo task; results do not depend on it.
+        env_kwargs: Keyword arguments of the environment that an id stands for; MuJoCo tasks with
+            them go through Gymnasium.
+
+    Returns:
+        Environments that are reset one by one as their episodes end.
     """
     check_count("num_envs", num_envs)
     if time_limit is not None:

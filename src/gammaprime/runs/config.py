@@ -68,7 +68,7 @@ class Origin:
     """The run that another one begins from."""
 
     taken: str
-    """What is taken from it: its "state", to lengthen it, or its "parameters"."""
+    """Part taken from it: its "state", to lengthen it, or its "parameters"."""
     steps: int
     """Steps that it had trained."""
     config_sha256: str
@@ -94,11 +94,11 @@ class RunConfig:
     seed: int = 0
     """Seed of everything random."""
     evaluation: Evaluation = field(default_factory=Evaluation)
-    """When the policy is evaluated, and at which γ'."""
+    """Schedule and γ' of the evaluations."""
     time_limit: int | None = None
     """Steps after which an episode is cut; default: the task's own limit."""
     time_feature: bool = False
-    """Show the age to the agent, and make the time limit the end of the task."""
+    """Append the time to observations; the time limit then terminates."""
     stagger: bool = True
     """Cut first episodes early, so that several environments do not share one age."""
     origin: Origin | None = None

@@ -22,7 +22,7 @@ class Run:
     path: Path | None
     """Its folder; None for a run that was kept in memory."""
     config: RunConfig
-    """What decides its numbers."""
+    """Configuration."""
     rows: list[Row]
     """The lines of metrics.jsonl."""
     done: bool

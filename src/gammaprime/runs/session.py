@@ -48,7 +48,7 @@ class Start:
     path: Path | None
     """Its folder; None for a run that is kept in memory."""
     config: RunConfig
-    """What decides its numbers, every default filled in."""
+    """Configuration, with every default filled in."""
     steps: int
     """Environment steps so far: those of the checkpoint that it resumes from."""
     total_steps: int

@@ -68,16 +68,16 @@ def train(
 
     Args:
         agent: The agent with its settings, such as ``PPO(advantage=TaylorQ(0.999))``.
-        env_or_task: A task's id, a constructor of Gymnasium environments, or an environment,
-            which is then not evaluated.
+        env_or_task: A task's id, a constructor of Gymnasium environments, or an environment
+            (then without evaluations).
         steps: Environment steps, of all environments together; whole rollouts are trained, rounded
             down.
         seed: Seed of everything random.
         out: Folder of the run; None keeps everything in memory.
-        callbacks: Objects that watch the run and may stop it, or one of them.
+        callbacks: A callback, or a list of callbacks.
         evaluation: When the policy is evaluated, and at which γ'.
         time_limit: Steps after which an episode is cut; the task's own limit by default.
-        time_feature: Show the age to the agent, and make the time limit the end of the task.
+        time_feature: Append the time to observations; the time limit then terminates.
         stagger: Cut first episodes early, so that several environments do not share one age.
         checkpoint_seconds: Seconds between checkpoints; 0 saves after every update.
         tensorboard: Write events for TensorBoard beside the metrics.
@@ -219,7 +219,7 @@ def resume(
 
     Args:
         run: A run or its folder.
-        callbacks: As for `train`, like all arguments that are not described here.
+        callbacks: As for `train`.
         checkpoint_seconds: Seconds between checkpoints.
         tensorboard: Write events for TensorBoard.
         command: Command line for the manifest.

@@ -59,7 +59,7 @@ class Variant:
     """On the first task, with the first seed; those of the other runs differ in these alone."""
     tasks: tuple[str, ...]
     seeds: tuple[tuple[int, ...], ...]
-    """Of each task."""
+    """Seeds of each task."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,11 @@ class Sweep:
     ) -> list[Path]:
         """Draw what the runs in a folder have stored; return the files, pictures first.
 
-        band: "median_std" or "iqm"; the spec's by default.
-        formats: "pdf" for pictures and "tex" for tables, besides PNG, SVG, Markdown and CSV.
+        Args:
+            runs: Folder of the runs.
+            out: Folder of the files.
+            band: "median_std" or "iqm"; the spec's by default.
+            formats: "pdf" for pictures and "tex" for tables, besides PNG, SVG, Markdown and CSV.
         """
         from gammaprime.figures import draw_sweep, options
 
