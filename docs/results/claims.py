@@ -76,8 +76,10 @@ class Decision(NamedTuple):
 
 def decide(claims: Sequence[Claim], sweeps: Mapping[str, Shown]) -> list[Decision]:
     """Compare the variants of every claim; p-values are adjusted for those that have runs."""
-    level = statistics.LEVEL / len(claims)
-    found = [_compare(claim, sweeps[claim.sweep], level) for claim in claims]
+    measured = [measure(claim, sweeps[claim.sweep]) for claim in claims]
+    pairs = [(claim.first, claim.second) for claim in claims]
+    tasks = [summaries.tasks_of(sweeps[claim.sweep].results) for claim in claims]
+    found = comparisons.compare_pairs(measured, pairs, tasks)
     judged = iter(comparisons.judge([pair for pair in found if pair is not None]))
     decisions = []
     for claim, pair in zip(claims, found, strict=True):
@@ -97,18 +99,13 @@ def verdict(claim: Claim, comparison: Comparison | None) -> str:
     return HOLDS if (comparison.verdict == "better") == (claim.says == HIGHER) else FAILS
 
 
-def _compare(claim: Claim, shown: Shown, level: float) -> Comparison | None:
-    values, tasks = measure(claim.by, shown), summaries.tasks_of(shown.results)
-    return comparisons.compare_pair(values, (claim.first, claim.second), tasks, level)
-
-
-def measure(by: str, shown: Shown) -> summaries.Finals:
+def measure(claim: Claim, shown: Shown) -> summaries.Finals:
     """Return what variants are compared by, for each finished seed, by variant and task."""
     options, results = shown
-    if by == FINAL:
+    if claim.by == FINAL:
         return summaries.finals(results, options)
-    if by == SPREAD:
-        finals = summaries.finals(results, options)
+    if claim.by == SPREAD:
+        finals = summaries.finals(shared_seeds(claim, results), options)
         return {key: np.abs(x - np.median(x)) if x.size else x for key, x in finals.items()}
     found: dict[tuple[str, str], list[float]] = {}
     for result in results:
@@ -116,6 +113,18 @@ def measure(by: str, shown: Shown) -> summaries.Finals:
             mean = mean_return(result, options)
             found.setdefault((result.variant, result.task), []).append(mean)
     return {key: np.array(means) for key, means in found.items()}
+
+
+def shared_seeds(claim: Claim, results: Sequence[Result]) -> list[Result]:
+    """Return the finished runs of both variants on the seeds that both have finished.
+
+    With fewer seeds the median lies nearer to each of them, so distances from it can be compared
+    only between equal numbers of seeds.
+    """
+    pair = (claim.first, claim.second)
+    done = [r for r in results if r.done and r.variant in pair]
+    first, second = ({(r.task, r.seed) for r in done if r.variant == name} for name in pair)
+    return [r for r in done if (r.task, r.seed) in first & second]
 
 
 def mean_return(result: Result, options: FigureOptions) -> float:

@@ -93,6 +93,7 @@ WRONG = [
     (PPO, {"return_discount": 1.0}, r"return_discount=1.0: must lie in \[0, 1\)"),
     (PPO, {"epochs": 0}, r"epochs=0"),
     (PPO, {"minibatches": 0}, r"minibatches=0"),
+    (PPO, {"num_steps": 32}, r"minibatches=32: must leave each of them 2 or more of the .*=32 sa"),
     (PPO, {"minibatches": 30}, r"minibatches=30: must divide num_envs\*num_steps=2048"),
     (PPO, {"learning_rate": math.nan}, r"learning_rate=nan"),
     (PPO, {"clip_eps": 0.0}, r"clip_eps=0.0"),

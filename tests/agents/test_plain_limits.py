@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from agents.rollouts import made_up
+from agents.rollouts import made_up, made_up_experience
 from gammaprime.agents import (
     PG,
     PPO,
@@ -76,6 +76,14 @@ def test_one_head__is_the_plain_critic(slot, plain):
         train(dataclasses.replace(agent, advantage=slot)), state, strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_learned_terms_without_distance__follow_the_head_of_the_base(rng):
+    """The other heads are to learn 0, and until they do they must not be followed."""
+    experience = made_up_experience(rng, num_heads=3)
+    found = TaylorCritic(0.99, order=2).estimate(experience, 0.99, 0.95)
+    base = TaylorCritic(0.999, order=2, policy_order=0).estimate(experience, 0.99, 0.95)
+    np.testing.assert_array_equal(found.advantage, base.advantage)
 
 
 @pytest.mark.parametrize(

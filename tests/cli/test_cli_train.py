@@ -7,7 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -15,11 +17,12 @@ pytest.importorskip("jax")
 pytest.importorskip("mujoco")
 pytest.importorskip("tyro")
 
-from gammaprime import cli
+from gammaprime import cli, envs
 from gammaprime.agents import PRESETS, SAC, TD3, DensityRatio, LearnedEntropy, TaylorQ
 from gammaprime.cli import options, video
 from gammaprime.loops.loop import OnPolicyLoop
 from gammaprime.loops.rollout import BreakdownError
+from gammaprime.networks import Actor, Layer, Policy
 from gammaprime.runs import startup, training
 
 SMALL = "--num-envs 2 --num-steps 16 --hidden 4 --epochs 1 --minibatches 1"
@@ -309,6 +312,29 @@ def test_enjoy__leaves_a_video(stored, house, capsys):
     pytest.importorskip("imageio_ffmpeg")
     assert run(f"enjoy {stored} --video film/run.mp4 --seconds 0.2 --best") == 0
     assert (house / "film/run.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+@pytest.mark.parametrize("start", [0, 1, 5])
+def test_enjoy__plays_what_the_policy_chooses_where_choices_begin_elsewhere(start):
+    """The environment counts from 0 and the task from ``start``; only one of them may add it."""
+    played = []
+
+    class Task(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2, start=start)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            played.append(int(action))
+            return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    layer = Layer(np.zeros((1, 2), np.float32), np.array([0.0, 1.0], np.float32))
+    policy = Policy(Actor((layer,), None, None, "tanh"), None, None, start)
+    stage = SimpleNamespace(env=envs.make(Task, time_limit=3), look=lambda: None)
+    list(video._play(stage, policy, 0, 2, 1))
+    assert played == [start + 1] * 2
 
 
 def test_mp4__holds_every_frame_at_its_speed(house):

@@ -1,6 +1,7 @@
 """Any Gymnasium environment under the contract, checked on scripted and on real ones."""
 
 import re
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -143,6 +144,21 @@ def test_registered_tasks__are_gymnasiums_bit_for_bit(task, draw, rng):
             ended += any(flags)
             assert ((peer.reset()[0] if any(flags) else next_obs) == answer.obs[i]).all()
     assert ended >= 4
+
+
+def test_time_limit_beyond_that_of_the_environment__is_refused():
+    """The environment would cut its episodes before, and its age would be scaled wrongly."""
+
+    def make():
+        return gymnasium.make("Pendulum-v1")
+
+    assert envs.make(make, time_limit=200).time_limit == 200
+    with pytest.raises(ValueError, match=r"time_limit=500: must be at most 200.*max_episode_steps"):
+        envs.make(make, time_limit=500)
+    longer = partial(gymnasium.make, "Pendulum-v1", max_episode_steps=500)
+    with pytest.raises(ValueError, match=r"time limits \[200, 500\]: must all be the same"):
+        envs.make([make, longer])
+    assert envs.make([make, longer], time_limit=100).time_limit == 100
 
 
 def test_time_limit__is_the_registered_one_unless_another_is_given():

@@ -109,22 +109,33 @@ def test_relabelling__is_the_exact_mann_whitney_test_of_one_task(n, m, seed):
 
 
 @given(
-    arrays(np.float64, (2, 3), elements=whole),
-    arrays(np.float64, (2, 2), elements=whole),
+    st.tuples(*(arrays(np.float64, size, elements=whole) for size in (3, 2))),
+    st.tuples(*(arrays(np.float64, size, elements=whole) for size in (2, 1))),
 )
 def test_relabelling__counts_every_labelling_of_every_task(first, second):
+    """Tasks of 3 and 2, and of 2 and 1 seeds: each counts by its share of won pairs."""
+
     def score(labellings):
-        return sum(stats.rankdata([*x, *y])[: len(x)].sum() for x, y in labellings)
+        return sum(
+            0.5 * (1.0 + np.sign(np.subtract.outer(np.array(x), y))).mean() for x, y in labellings
+        )
 
     per_task = []
     for x, y in zip(first, second, strict=True):
         pooled = np.concatenate([x, y])
-        chosen = itertools.combinations(range(5), 3)
+        chosen = itertools.combinations(range(len(pooled)), len(x))
         per_task.append([(pooled[list(c)], np.delete(pooled, c)) for c in chosen])
     null = np.array([score(labels) for labels in itertools.product(*per_task)])
     observed = score(zip(first, second, strict=True))
     distance = np.abs(null - null.mean()) >= abs(observed - null.mean()) - 1e-9
     assert statistics.relabelling_p_value(first, second) == pytest.approx(distance.mean())
+
+
+def test_detectable_difference__grows_as_seeds_are_taken_away(rng):
+    seeds = [rng.normal(100.0, 10.0, size=n) for n in (10, 10, 4)]
+    fewer = [seeds[0], seeds[1][:5], seeds[2]]
+    more = statistics.detectable_difference(seeds, seeds)
+    assert 0.0 < more < statistics.detectable_difference(fewer, fewer)
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3, 5])

@@ -1,5 +1,7 @@
 """docs/results.md says what the published runs show, and no more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,11 +66,31 @@ def test_every_claim_of_the_page__counts_in_the_adjustment(shown):
     (alone,) = claims.decide([CLAIM], sweeps)
     among = claims.decide([CLAIM] * 5, sweeps)
     assert among[0].comparison.p_holm == pytest.approx(min(1.0, 5 * alone.comparison.p))
+    assert among[0].comparison.detectable > alone.comparison.detectable
+
+
+def test_claim_without_runs__counts_neither_in_the_adjustment_nor_in_what_is_detectable(shown):
+    sweeps = {"curves": shown(high=1002.0), "waiting": shown(high=1002.0, share=0.5)}
+    waiting = replace(CLAIM, sweep="waiting")
+    (alone,) = claims.decide([CLAIM], sweeps)
+    assert claims.decide([CLAIM, waiting], sweeps)[0].comparison == alone.comparison
 
 
 def test_spread__is_the_distance_from_the_median_seed(shown):
-    spread = claims.measure(claims.SPREAD, shown())
+    claim = replace(CLAIM, by=claims.SPREAD)
+    spread = claims.measure(claim, shown())
     np.testing.assert_allclose(sorted(spread["PPO", "Hopper-v4"]), [0, 1, 1, 2, 2])
+
+
+def test_spread__is_compared_on_the_seeds_that_both_have(shown):
+    """The median of three seeds lies nearer to them than that of five."""
+    claim, found = replace(CLAIM, by=claims.SPREAD), shown()
+    fewer = [r for r in found.results if r.variant == "PPO(K)" or r.seed in (0, 1, 3)]
+    spread = claims.measure(claim, found._replace(results=fewer))
+    assert {key: sorted(x) for key, x in spread.items() if key[1] == "Hopper-v4"} == {
+        ("PPO(K)", "Hopper-v4"): [0.0, 1.0, 2.0],
+        ("PPO", "Hopper-v4"): [0.0, 1.0, 2.0],
+    }
 
 
 def test_rank__counts_who_ends_above(shown):

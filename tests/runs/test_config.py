@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jax")
@@ -25,6 +26,7 @@ from gammaprime.agents import (
     CriticFit,
     DensityRatio,
     LearnedEntropy,
+    TaylorCritic,
     TaylorGradient,
     TaylorQ,
     TaylorWeight,
@@ -147,6 +149,51 @@ def test_task_that_does_not_exist__is_refused_with_the_nearest():
 def test_folder__has_the_name_of_what_is_trained_however_it_was_asked_for(agent, name):
     config = RunConfig(agent, "pkg:Hop/er-v4", 1e6, 3)
     assert config.name == f"{name}-pkg-Hop-er-v4-s3"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"agent": PPO(lam=1)}, {"agent": PPO(lam=1.0)}),
+        ({"agent": PPO(anneal=1)}, {"agent": PPO(anneal=True)}),
+        ({"agent": PPO(hidden=[64, 64])}, {"agent": PPO(hidden=(64, 64))}),
+        ({"agent": PPO(num_steps=np.int64(2048))}, {"agent": PPO()}),
+        (
+            {"agent": PPO(advantage=TaylorQ(1, 2, 1, center=0))},
+            {"agent": PPO(advantage=TaylorQ(1.0, 2, 1.0, center=False))},
+        ),
+        (
+            {"agent": PPO(advantage=TaylorCritic(order=2.0))},
+            {"agent": PPO(advantage=TaylorCritic(order=2))},
+        ),
+        ({"agent": TD3(target_noise=0)}, {"agent": TD3(target_noise=0.0)}),
+        (
+            {"evaluation": Evaluation(1e4, 5.0, 1)},
+            {"evaluation": Evaluation(10_000, 5, 1.0)},
+        ),
+        ({"time_limit": np.int64(500)}, {"time_limit": 500}),
+    ],
+)
+def test_settings_that_are_equal__have_one_folder_and_are_read_back(written, meant):
+    defaults = {"agent": PPO(), "task": "Hopper-v4", "steps": 1e6}
+    config, same = (RunConfig(**defaults | settings) for settings in (written, meant))
+    text = json.dumps(config.to_table())
+    assert text == json.dumps(same.to_table())
+    assert config.folder == same.folder
+    assert json.dumps(RunConfig.from_table(json.loads(text)).to_table()) == text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"evaluation": Evaluation(2.5)}, "every=2.5: must be an integer or none"),
+        ({"agent": PPO(anneal=2)}, "anneal=2: must be true or false"),
+        ({"time_limit": 0.5}, "time_limit=0.5: must be an integer or none"),
+    ],
+)
+def test_settings_of_another_type__are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        RunConfig(**{"agent": PPO(), "task": "Hopper-v4", "steps": 1e6} | settings)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ pytest.importorskip("jax")
 
 import gammaprime as gp
 from gammaprime import envs
+from gammaprime.runs import environments
 from gammaprime.runs.config import find_class
 
 PAGE = (Path(__file__).parents[2] / "docs/training.md").read_text(encoding="utf-8")
@@ -51,6 +52,16 @@ def test_partial_constructor__is_named_with_its_arguments():
     )
     assert small.config.task["object"] == "Grid(size=1.0)"
     assert small.config.folder != large.config.folder
+
+
+def test_object_among_the_arguments__is_named_without_its_address():
+    """An address is another one in the next process, and the run could not be resumed."""
+
+    class Reward:
+        pass
+
+    name = environments.task_name(functools.partial(Grid, reward=Reward(), rule=Grid.step))
+    assert re.fullmatch(r"Grid\(reward=\S*Reward, rule=Grid\.step\)", name)
 
 
 def test_object_that_makes_environments__has_the_name_of_its_class():

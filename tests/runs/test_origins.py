@@ -125,6 +125,18 @@ def test_lengthened_off_policy_run__needs_its_replay(tmp_path):
         resume(dropped, **EVERY_UPDATE, steps=200)
 
 
+def test_kept_replay__outlives_a_kill_and_a_resume_without_the_option(
+    tmp_path,
+):
+    settings = {"agent": OFF_POLICY, "steps": 100}
+    kept = run(tmp_path / "kept", **settings, keep_replay=True)
+    (kept.path / "done").unlink()
+    assert resume(kept.path, **EVERY_UPDATE).done
+    longer = resume(kept.path, **EVERY_UPDATE, steps=200, out=tmp_path / "longer")
+    long = run(tmp_path / "long", **settings | {"steps": 200})
+    assert fingerprint(longer.path)["arrays"] == fingerprint(long.path)["arrays"]
+
+
 def test_keep_replay__is_refused_where_there_is_none_or_no_folder(tmp_path):
     with pytest.raises(ValueError, match=r"keep_replay=True: must be False with PPO"):
         run(tmp_path / "run", keep_replay=True)

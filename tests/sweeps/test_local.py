@@ -101,6 +101,13 @@ def test_probe__measures_speed_and_size_and_stops_early(job):
     assert told["row_bytes_per_step"] == pytest.approx(size, rel=0.3)
 
 
+def test_probe__measures_a_run_of_one_update_by_it(job):
+    one = replace(job.config, steps=job.config.agent.rollout_size).to_table()
+    told = forecast.probe(one, job.path.parent / "one", 0.0, time.monotonic())
+    assert told["fps"] > 0
+    assert told["row_bytes_per_step"] > 0
+
+
 def start(code, job, monkeypatch):
     """A pool with one process, which runs this code in the place of the module."""
     monkeypatch.setattr(local, "COMMAND", (sys.executable, "-c", code))

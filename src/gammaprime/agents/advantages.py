@@ -284,6 +284,8 @@ class TaylorCritic:
         same = [gamma] * self.num_heads, [lam] * self.num_heads
         advantages = head_advantages(experience, rewards, *same)
         followed = self.num_heads if self.policy_order is None else self.policy_order + 1
+        if self.gamma_prime == gamma:  # the other terms are 0, whatever their heads have learned
+            followed = 1
         return Estimate(advantages[:followed].sum(axis=0), advantages + experience.values)
 
 

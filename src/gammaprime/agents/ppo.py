@@ -67,6 +67,11 @@ class PPO(OnPolicy):
         super().__post_init__()
         check_count("epochs", self.epochs)
         check_minibatches(self.minibatches, self.rollout_size)
+        if self.rollout_size == self.minibatches:
+            raise ValueError(
+                f"minibatches={self.minibatches!r}: must leave each of them 2 or more of the "
+                f"num_envs*num_steps={self.rollout_size} samples, or normalised advantages are 0"
+            )
         for name in ("learning_rate", "clip_eps", "max_grad_norm", "adam_eps"):
             check_positive(name, vars(self)[name])
         for name in ("value_coef", "entropy_coef"):

@@ -146,11 +146,14 @@ def write_mp4(file: str, frames: Sequence[Any], seconds: float) -> None:
 
 
 def _play(stage: Stage, policy: Policy, seed: int, limit: int, every: int) -> Iterator[Any]:
+    from gammaprime.loops.rollout import within_bounds
+
     obs = stage.env.reset(seed)
     for step in range(limit):
         if step % every == 0:
             yield stage.look()
-        seen = stage.env.step(policy(obs))
+        # Environments here count choices from 0; a policy as its task does.
+        seen = stage.env.step(within_bounds(stage.env, policy.actor(obs)))
         if (seen.terminated | seen.truncated).any():
             return
         obs = seen.obs

@@ -55,7 +55,7 @@ class GymEnv:
     ) -> None:
         self.num_envs = len(constructors)
         self._envs = [_made_by(constructor) for constructor in constructors]
-        limit = _registered_limit(self._envs[0]) if time_limit is None else time_limit
+        limit = _check_limits([_registered_limit(env) for env in self._envs], time_limit)
         self._ages = Ages(self.num_envs, limit, stagger)
         # What an environment returns is checked once; an author's mistake is there from the start.
         self._was_reset: set[int] = set()
@@ -267,6 +267,21 @@ def registered_limit(task: str) -> int | None:
         ) from error
     except (gymnasium.error.Error, ImportError) as error:
         raise ValueError(f"task={task!r}: {error}") from error
+
+
+def _check_limits(own: Sequence[int | None], asked: int | None) -> int | None:
+    """Return the time limit of environments with these limits of their own, and one asked for."""
+    least = min((limit for limit in own if limit is not None), default=None)
+    if asked is None:
+        if len(set(own)) > 1:
+            raise ValueError(f"constructors make time limits {list(own)}: must all be the same")
+        return least
+    if least is not None and asked > least:
+        raise ValueError(
+            f"time_limit={asked!r}: must be at most {least}, where the environment cuts its "
+            "episodes itself; make it with gymnasium.make(..., max_episode_steps=)"
+        )
+    return asked
 
 
 def _registered_limit(env: gymnasium.Env[Any, Any]) -> int | None:

@@ -114,8 +114,8 @@ def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> lis
 def compare(results: Sequence[Result], options: FigureOptions) -> Comparisons:
     """Make the comparisons that a figure asks for, as far as there are finished seeds."""
     returns, tasks = summaries.finals(results, options), summaries.tasks_of(results)
-    level = statistics.LEVEL / max(len(options.compare), 1)
-    found = (compare_pair(returns, pair, tasks, level) for pair in options.compare)
+    count = len(options.compare)
+    found = compare_pairs([returns] * count, options.compare, [tasks] * count)
     overall = judge([comparison for comparison in found if comparison is not None])
     each = [
         (task, compare_pair(returns, (c.first, c.second), [task], statistics.LEVEL))
@@ -123,6 +123,29 @@ def compare(results: Sequence[Result], options: FigureOptions) -> Comparisons:
         for c in overall
     ]
     return Comparisons(overall, [c._replace(task=task) for task, c in each if c is not None])
+
+
+def compare_pairs(
+    returns: Sequence[summaries.Finals],
+    pairs: Sequence[tuple[str, str]],
+    tasks: Sequence[Sequence[str]],
+) -> list[Comparison | None]:
+    """Compare each pair by its own returns and tasks; None where there is nothing to compare.
+
+    What could be detected is computed for the smallest p-value that Holm's adjustment accepts,
+    which depends on the number of pairs that have seeds.
+    """
+    asked = list(zip(returns, pairs, tasks, strict=True))
+    count = sum(bool(shared_tasks(*each)) for each in asked)
+    return [compare_pair(*each, statistics.LEVEL / max(count, 1)) for each in asked]
+
+
+def shared_tasks(
+    returns: summaries.Finals, pair: tuple[str, str], tasks: Sequence[str]
+) -> list[str]:
+    """Return the tasks on which both variants have finished seeds."""
+    none = np.empty(0)
+    return [t for t in tasks if all(len(returns.get((name, t), none)) for name in pair)]
 
 
 def compare_pair(
@@ -133,12 +156,10 @@ def compare_pair(
     level: of the test whose detectable difference is computed.
     """
     first, second = pair
-    none = np.empty(0)
-    both = [(returns.get((first, task), none), returns.get((second, task), none)) for task in tasks]
-    shared = [(x, y) for x, y in both if len(x) and len(y)]
+    shared = shared_tasks(returns, pair, tasks)
     if not shared:
         return None
-    x, y = [x for x, _ in shared], [y for _, y in shared]
+    x, y = ([returns[name, task] for task in shared] for name in pair)
     sizes = [(len(a), len(b)) for a, b in zip(x, y, strict=True)]
     return Comparison(
         ALL,

@@ -155,21 +155,24 @@ def relabelling_p_value(first: Sequence[ArrayLike], second: Sequence[ArrayLike])
     """Two-sided p-value of the stratified rank-sum test: the share of all relabellings of the
     seeds inside each task that set the variants at least as far apart.
 
+    Far apart by the mean over tasks of the share of won pairs, so that tasks with more seeds count
+    no more than others, as in `probability_of_improvement`.
+
     It is exact: labellings are counted through the distribution of rank sums, and tasks are
     combined by convolution.  So it is never below 2/C(2S, S), which is 1/10 for three seeds on
     one task, whereas the bootstrap interval of a few separated seeds has no width.
 
     Shapes: for each task, (S_i,) and (R_i,).
     """
-    null, observed, centre = np.ones(1), 0, 0.0
-    for x, y in _pairs(first, second):
-        counts, value = _rank_sums(x, y)
-        share = counts / counts.sum()
-        null = np.convolve(null, share)
-        observed += value
-        centre += float(share @ np.arange(len(share)))
-    distance = np.abs(np.arange(len(null)) - centre)
-    return float(min(null[distance >= abs(observed - centre) - 1e-9].sum(), 1.0))
+    pairs = _pairs(first, second)
+    null, observed = np.ones(1), 0
+    weights = _task_weights([(len(x), len(y)) for x, y in pairs])
+    for (x, y), weight in zip(pairs, weights, strict=True):
+        counts, value = _doubled_wins(x, y)
+        null = _add_task(null, counts / counts.sum(), weight)
+        observed += weight * value
+    distance = np.abs(np.arange(len(null)) - 0.5 * (len(null) - 1))
+    return float(min(null[distance >= distance[observed] - 1e-9].sum(), 1.0))
 
 
 def least_p_value(sizes: Sequence[tuple[int, int]]) -> float:
@@ -201,12 +204,13 @@ def detectable_difference(
     gives p < level; NaN if the deviation is unknown or a mean of the second is 0.
 
     A simulated pair (x, y) is won from δ = (y − x)/unit on, and a repetition rejects once enough
-    pairs are won, so each repetition has its own least δ: an order statistic.
+    pairs are won, so each repetition has its own least δ: a weighted order statistic.
 
     Shapes: for each task, (S_i,) and (R_i,).
     """
     pairs = _pairs(first, second)
-    at_least = np.cumsum(_null_of_wins([(len(x), len(y)) for x, y in pairs])[::-1])[::-1]
+    sizes = [(len(x), len(y)) for x, y in pairs]
+    at_least = np.cumsum(_null_of_wins(sizes)[::-1])[::-1]
     enough = np.flatnonzero(2.0 * at_least < level - 1e-12)
     if not len(enough):
         return math.inf
@@ -219,8 +223,12 @@ def detectable_difference(
         scale = math.sqrt(squares / (len(x) + len(y) - 2)) / abs(y.mean())
         ours, theirs = (rng.normal(scale=scale, size=(RESAMPLES, len(s))) for s in (x, y))
         crossings.append((theirs[:, None, :] - ours[:, :, None]).reshape(RESAMPLES, -1))
-    last = int(enough[0]) - 1
-    needed = np.partition(np.concatenate(crossings, axis=1), last, axis=1)[:, last]
+    counted = [np.full(n * m, w) for (n, m), w in zip(sizes, _task_weights(sizes), strict=True)]
+    joined = np.concatenate(crossings, axis=1)
+    order = np.argsort(joined, axis=1)
+    won = np.cumsum(np.concatenate(counted)[order], axis=1)
+    last = np.argmax(won >= enough[0], axis=1)
+    needed = np.take_along_axis(joined, np.take_along_axis(order, last[:, None], 1), 1)
     return float(np.quantile(needed, POWER))
 
 
@@ -305,24 +313,42 @@ def _wins(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (1.0 + np.sign(x[:, :, None] - y[:, None, :])))
 
 
-def _rank_sums(x: FloatArray, y: FloatArray) -> tuple[FloatArray, int]:
-    """Number of labellings for each doubled rank sum of the first, and the observed one.
+def _task_weights(sizes: Sequence[tuple[int, int]]) -> list[int]:
+    """Whole numbers that make a task's won pairs count alike, whatever its number of pairs."""
+    least = math.lcm(*(n * m for n, m in sizes))
+    return [least // (n * m) for n, m in sizes]
 
-    Doubled, because tied ranks are halves.
+
+def _add_task(null: FloatArray, share: FloatArray, weight: int) -> FloatArray:
+    """Distribution of a sum to which a variable with these shares is added ``weight`` times."""
+    total = np.zeros(len(null) + weight * (len(share) - 1))
+    for value in np.flatnonzero(share).tolist():
+        total[weight * value : weight * value + len(null)] += share[value] * null
+    return total
+
+
+def _doubled_wins(x: FloatArray, y: FloatArray) -> tuple[FloatArray, int]:
+    """Number of labellings for twice each number of pairs that the first wins, and the observed.
+
+    Twice, because a tie is half a win.  Counted by rank sums, less the smallest that there is.
     """
+    n, m = len(x), len(y)
     doubled = np.rint(2.0 * stats.rankdata(np.concatenate([x, y]))).astype(int)
-    counts = np.zeros((len(x) + 1, int(doubled.sum()) + 1))
+    counts = np.zeros((n + 1, int(doubled.sum()) + 1))
     counts[0, 0] = 1.0
     for rank in doubled.tolist():
         counts[1:, rank:] += counts[:-1, : counts.shape[1] - rank].copy()
-    return counts[-1], int(doubled[: len(x)].sum())
+    least = n * (n + 1)
+    return counts[-1, least : least + 2 * n * m + 1], int(doubled[:n].sum()) - least
 
 
 def _null_of_wins(sizes: Sequence[tuple[int, int]]) -> FloatArray:
-    """Probability of each number of won pairs if the variants are the same and nothing ties."""
+    """Probability of each weighted number of won pairs if the variants are the same, without ties.
+
+    Weights are those of `_task_weights`.
+    """
     null = np.ones(1)
-    for n, m in sizes:
-        counts, _ = _rank_sums(np.arange(float(n)), np.arange(float(m)) + n)
-        wins = counts[n * (n + 1) : n * (n + 1) + 2 * n * m + 1 : 2]
-        null = np.convolve(null, wins / wins.sum())
-    return np.asarray(null)
+    for (n, m), weight in zip(sizes, _task_weights(sizes), strict=True):
+        counts, _ = _doubled_wins(np.arange(float(n)), np.arange(float(m)) + n)
+        null = _add_task(null, counts[::2] / counts.sum(), weight)
+    return null

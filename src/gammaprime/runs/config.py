@@ -36,6 +36,8 @@ SLOTS = ("advantage", "weighting")
 ALLOW_IMPORTS = "GAMMAPRIME_ALLOW_IMPORTS"
 """Environment variable, also set by --allow-imports; see `check_imports`."""
 SETTINGS = {"agent", "task", "protocol", "steps", "seed"}
+PLAIN = (int, float, bool, str, type(None))
+"""Types that tables hold as they are."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,9 @@ class RunConfig:
             raise ValueError(
                 f"agent={self.agent!r}: must be an agent with its settings, like PPO()"
             )
-        settings = {item.name: vars(self.agent)[item.name] for item in fields(self.agent)}
-        scalars = {name: x.item() for name, x in settings.items() if isinstance(x, np.generic)}
-        if scalars:  # NumPy's integers are no integers for JSON
-            object.__setattr__(self, "agent", replace(self.agent, **scalars))
+        hints = get_type_hints(type(self))
+        for name in ("agent", "evaluation", "time_limit", "time_feature", "stagger"):
+            object.__setattr__(self, name, as_stored(name, vars(self)[name], hints[name]))
         check_env_kwargs(self.env_kwargs)
         object.__setattr__(self, "seed", check_whole("seed", self.seed))
         object.__setattr__(self, "steps", whole_steps(self.steps))
@@ -291,6 +292,33 @@ def to_table(value: Any) -> Any:
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
+def as_stored(key: str, value: Any, hint: Any) -> Any:
+    """Return a value as it will be read from its table: 1 is 1.0 where a float is meant.
+
+    Equal settings then have one table, one hash and one folder, however they were written.
+    Settings of types that no table holds are left as they are.
+    """
+    if is_dataclass(value):
+        try:
+            hints = get_type_hints(type(value))
+        except NameError:  # annotations of a user's class that cannot be evaluated
+            return value
+        given = {item.name: vars(value)[item.name] for item in fields(value) if item.init}
+        stored = {name: as_stored(name, x, hints[name]) for name, x in given.items()}
+        changed = {name: x for name, x in stored.items() if x is not given[name]}
+        return replace(value, **changed) if changed else value  # type: ignore[type-var]
+    options = _options(hint)
+    if not all(option in PLAIN or get_origin(option) is tuple for option in options):
+        return value
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) is float and value.is_integer() and not {float, bool} & set(options):
+        value = int(value)
+    if type(value) is int and value in (0, 1) and not {int, float} & set(options):
+        value = bool(value)
+    fitted = _typed(key, value, hint)
+    return value if type(fitted) is type(value) and fitted == value else fitted
+
+
 def from_table(cls: type, table: Mapping[str, Any]) -> Any:
     """Return the dataclass with these settings; what is not named keeps its default."""
     hints, names = get_type_hints(cls), [item.name for item in fields(cls)]
@@ -300,8 +328,12 @@ def from_table(cls: type, table: Mapping[str, Any]) -> Any:
     return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
 
 
+def _options(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
 def _typed(key: str, value: Any, hint: Any) -> Any:
-    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    options = _options(hint)
     slots: list[Any] = [option for option in options if is_dataclass(option)]
     if slots:
         return _from_kinds(key, value, {kind_of(slot): slot for slot in slots})

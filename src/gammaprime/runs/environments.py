@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -156,7 +157,14 @@ def task_name(task: Any) -> str:
 def _qualified_name(task: Any) -> str:
     """Return the name of a function or class, or that of an object's class."""
     if isinstance(task, functools.partial):
-        given = [*map(repr, task.args), *(f"{name}={x!r}" for name, x in task.keywords.items())]
+        given = [*map(_show, task.args)]
+        given += [f"{name}={_show(x)}" for name, x in task.keywords.items()]
         return f"{_qualified_name(task.func)}({', '.join(given)})"
     named = isinstance(task, type | types.FunctionType | types.MethodType)
     return str((task if named else type(task)).__qualname__)
+
+
+def _show(argument: Any) -> str:
+    """Return an argument as text; an address in it would be another one in the next process."""
+    text = repr(argument)
+    return _qualified_name(argument) if re.search(r" at 0x[0-9a-f]+>", text) else text

@@ -147,6 +147,8 @@ class Session:
         self.loop = make_loop(config, world.env)
         self.segments: tuple[segments.Segment, ...] = ()
         self.parity = segments.Parity()
+        self._listed: tuple[segments.Segment, ...] = ()
+        """Segments that the newest checkpoint needs."""
         self.recent = Recent()
         self.best = Best()
         self.lines = self._restore(source)
@@ -169,6 +171,7 @@ class Session:
         try:
             self.loop.restore(saved.arrays)
             self.recent.restore(saved.arrays)
+            self._listed = saved.segments
             if self.loop.replay is not None and not self.loop.done:
                 self.parity = segments.restore(folder, saved.segments, self.loop.replay)
                 self.segments = saved.segments
@@ -298,6 +301,7 @@ class Session:
             hashes = (directory.config_hash(self.config.to_table()), self.lines.sha256)
             state = (loop.steps, self.lines.num_bytes, arrays, *stored, *hashes)
             checkpoint.save(folder, checkpoint.Checkpoint(*state))
+            self._listed = stored[0]
             directory.write_policy(self.path, self._policy())
             self.best.write(self.path)
         self._saved_at, self._saved_step = time.monotonic(), loop.steps
@@ -329,7 +333,7 @@ class Session:
                 self.best.write(self.path)
                 table = self.config.to_table()
                 directory.finish_training(self.path, table, self.lines.sha256, self.lines.seconds)
-                if not self.upkeep.keep_replay:
+                if not self._listed:
                     segments.drop(self.path / directory.CHECKPOINTS)
         best = self.best.policy
         return Run(self.path, self.config, self.lines.rows, self.loop.done, policy, best)

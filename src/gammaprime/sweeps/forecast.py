@@ -275,8 +275,9 @@ def probe(table: Table, path: Path, seconds: float, born: float) -> dict[str, fl
     watch, config = Stopwatch(), RunConfig.from_table(table)
     run = train_config(config, path, [watch], math.inf)
     # The first update compiles; a run that has no other is measured by it.
-    (then, first), (now, last) = watch.marks[0], watch.marks[-1]
-    updates = max(len(watch.marks) - 1, 1)
+    marks = watch.marks if len(watch.marks) > 1 else [(born, 0), *watch.marks]
+    (then, first), (now, last) = marks[0], marks[-1]
+    updates = len(marks) - 1
     events = _size(path / "tensorboard") / run.steps
     return {
         "fps": (last - first) / max(now - then, 1e-9),
