@@ -29,16 +29,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main(page: Path, command: str, make_blocks: Callable[[], Mapping[str, str]]) -> int:
-    """Write the blocks of a page or, with --check, exit with 1 if they are stale."""
-    parser = argparse.ArgumentParser(description=f"Write the generated blocks of {page.name}.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is stale")
+def main(command: str, make_blocks: Callable[[], Mapping[Path, Mapping[str, str]]]) -> int:
+    """Write the blocks of each page or, with --check, exit with 1 if some are stale."""
+    parser = argparse.ArgumentParser(description="Write the generated blocks of pages.")
+    parser.add_argument("--check", action="store_true", help="only say which pages are stale")
     check = parser.parse_args().check
-    before = page.read_text(encoding="utf-8")
-    after = render(before, make_blocks())
-    if not check:
-        page.write_text(after, encoding="utf-8")
-    elif after != before:
-        print(f"{page.name} is stale: run `{command}`", file=sys.stderr)
-        return 1
-    return 0
+    stale = 0
+    for page, made in make_blocks().items():
+        before = page.read_text(encoding="utf-8")
+        after = render(before, made)
+        if not check:
+            page.write_text(after, encoding="utf-8")
+        elif after != before:
+            print(f"{page.name} is stale: run `{command}`", file=sys.stderr)
+            stale = 1
+    return stale

@@ -1,6 +1,7 @@
 """Fill in docs/results.md: what the paper claims, and what the published runs show.
 
-The page is prose around blocks between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; the
+README tells the verdicts in two sentences.  The pages are prose around blocks between
+``<!-- begin NAME -->`` and ``<!-- end NAME -->``; the
 blocks are made here from results/published/runs, and nothing else.
 
     python docs/results/make_results.py            write the blocks
@@ -28,6 +29,7 @@ from gammaprime.sweeps.spec import Sweep, load_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/results.md"
+README = ROOT / "README.md"
 PUBLISHED = ROOT / "results/published"
 COMMAND = "python docs/results/make_results.py"
 FIGURES = ("fig_onpolicy", "fig_onpolicy_state", "fig_separating", "fig_ablation", "ours")
@@ -46,14 +48,33 @@ def load(runs: Path) -> dict[str, Shown]:
     return found
 
 
-def make_blocks(sweeps: Mapping[str, Shown]) -> dict[str, str]:
-    """Return every generated part of the page."""
+def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
+    """Return every generated part of the page, and what README says of it."""
+    decisions = claims.decide(CLAIMS, sweeps)
     blocks = {name: figure_block(name, shown) for name, shown in sweeps.items()}
-    return blocks | {
-        "claims": claims_block(claims.decide(CLAIMS, sweeps)),
+    blocks |= {
+        "claims": claims_block(decisions),
         "weights": weights_block(),
         "round": round_block(sweeps["ours"]),
     }
+    return {PAGE: blocks, README: {"evidence": evidence_block(decisions)}}
+
+
+def evidence_block(decisions: Sequence[Decision]) -> str:
+    """Return the verdicts in two sentences."""
+
+    def told(verdict: str, words: str) -> str:
+        own = [decision.claim.text.rstrip(".") for decision in decisions if decision[2] == verdict]
+        listed = f" ({'; '.join(own)})" if own else ""
+        return f"{len(own)} {words}{listed}"
+
+    waiting = [d for d in decisions if d.verdict not in (claims.HOLDS, claims.FAILS)]
+    return (
+        f"**Evidence so far.** Of the {len(decisions)} claims that the paper makes about its "
+        f"on-policy figures,\n{told(claims.HOLDS, 'hold')},\n{told(claims.FAILS, 'do not hold')}, "
+        f"and {len(waiting)} are not decided by the runs so far ([results](docs/results.md)).\n"
+        "That an expansion beats PPO at a matched discount has not been shown."
+    )
 
 
 def claims_block(decisions: Sequence[Decision]) -> str:
@@ -149,4 +170,4 @@ def round_block(shown: Shown) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(PAGE, COMMAND, lambda: make_blocks(load(PUBLISHED / "runs"))))
+    sys.exit(main(COMMAND, lambda: make_blocks(load(PUBLISHED / "runs"))))

@@ -181,4 +181,4 @@ def percent(share: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(PAGE, COMMAND, lambda: make_blocks(load_sweeps(), load_speeds(SPEEDS))))
+    sys.exit(main(COMMAND, lambda: {PAGE: make_blocks(load_sweeps(), load_speeds(SPEEDS))}))

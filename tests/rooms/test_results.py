@@ -29,9 +29,12 @@ def shown(tmp_path):
 
 
 def test_page__is_what_the_published_runs_show():
-    page = make_results.PAGE.read_text(encoding="utf-8")
     sweeps = make_results.load(make_results.PUBLISHED / "runs")
-    assert blocks.render(page, make_results.make_blocks(sweeps)) == page
+    pages = make_results.make_blocks(sweeps)
+    assert set(pages) == {make_results.PAGE, make_results.README}
+    for path, made in pages.items():
+        page = path.read_text(encoding="utf-8")
+        assert blocks.render(page, made) == page
 
 
 def test_every_claim__names_variants_of_its_sweep():
@@ -54,6 +57,16 @@ def test_verdict__follows_separated_seeds(shown, high, says, verdict):
     claim = claims.Claim("curves", "", "PPO(K)", "PPO", says=says)
     (decision,) = claims.decide([claim], {"curves": shown(high=high)})
     assert decision.verdict == verdict
+
+
+def test_evidence__names_what_was_decided(shown):
+    sweeps = {"curves": shown()}
+    wrong = replace(CLAIM, text="The first is.", says=claims.LOWER)
+    text = make_results.evidence_block(claims.decide([CLAIM, wrong], sweeps))
+    assert "Of the 2 claims" in text
+    assert "1 hold (The second is better),\n1 do not hold (The first is), and 0 are not" in text
+    waiting = claims.decide([CLAIM], {"curves": shown(share=0.5)})
+    assert "0 hold,\n0 do not hold, and 1 are not" in make_results.evidence_block(waiting)
 
 
 def test_claim_without_finished_runs__is_not_run_yet(shown):
