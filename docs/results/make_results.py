@@ -63,15 +63,17 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
 def evidence_block(decisions: Sequence[Decision]) -> str:
     """Return the verdicts in two sentences."""
 
-    def told(verdict: str, words: str) -> str:
+    def told(verdict: str, one: str, more: str) -> str:
         own = [decision.claim.text.rstrip(".") for decision in decisions if decision[2] == verdict]
         listed = f" ({'; '.join(own)})" if own else ""
-        return f"{len(own)} {words}{listed}"
+        return f"{len(own)} {one if len(own) == 1 else more}{listed}"
 
+    held = told(claims.HOLDS, "holds", "hold")
+    failed = told(claims.FAILS, "does not hold", "do not hold")
     waiting = [d for d in decisions if d.verdict not in (claims.HOLDS, claims.FAILS)]
     return (
         f"**Evidence so far.** Of the {len(decisions)} claims that the paper makes about its "
-        f"on-policy figures,\n{told(claims.HOLDS, 'hold')},\n{told(claims.FAILS, 'do not hold')}, "
+        f"on-policy figures,\n{held},\n{failed}, "
         f"and {len(waiting)} are not decided by the runs so far ([results](docs/results.md)).\n"
         "That an expansion beats PPO at a matched discount has not been shown."
     )

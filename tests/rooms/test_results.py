@@ -64,7 +64,7 @@ def test_evidence__names_what_was_decided(shown):
     wrong = replace(CLAIM, text="The first is.", says=claims.LOWER)
     text = make_results.evidence_block(claims.decide([CLAIM, wrong], sweeps))
     assert "Of the 2 claims" in text
-    assert "1 hold (The second is better),\n1 do not hold (The first is), and 0 are not" in text
+    assert "1 holds (The second is better),\n1 does not hold (The first is), and 0 are not" in text
     waiting = claims.decide([CLAIM], {"curves": shown(share=0.5)})
     assert "0 hold,\n0 do not hold, and 1 are not" in make_results.evidence_block(waiting)
 
