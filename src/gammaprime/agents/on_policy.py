@@ -126,7 +126,7 @@ class OnPolicy:
     return_discount: float = 0.99
     """Discount of the return that scales rewards, independent of γ."""
     bootstrap_at_limit: bool = True
-    """Bootstrap from the successor's value at a time limit; false treats it as a termination."""
+    """Bootstrap from the successor's value at truncations; false treats them as terminations."""
 
     def __post_init__(self) -> None:
         check_slots(self.gamma, self.advantage, self.weighting)
