@@ -131,6 +131,16 @@ def test_relabelling__counts_every_labelling_of_every_task(first, second):
     assert statistics.relabelling_p_value(first, second) == pytest.approx(distance.mean())
 
 
+def test_relabelling__of_tasks_whose_sizes_have_no_common_multiple(rng):
+    """Nobody waits for 19·17·13·11·... outcomes, and tasks still count alike up to rounding."""
+    sizes = [(19, 17), (13, 11), (16, 15), (7, 9), (20, 3)]
+    first, second = ([rng.normal(size=pair[i]) for pair in sizes] for i in (0, 1))
+    assert 0.0 < statistics.relabelling_p_value(first, second) <= 1.0
+    apart = [x + 100.0 for x in first]
+    floor = 2.0 / math.prod(math.comb(n + m, n) for n, m in sizes)
+    assert statistics.relabelling_p_value(apart, second) == pytest.approx(floor)
+
+
 def test_detectable_difference__grows_as_seeds_are_taken_away(rng):
     seeds = [rng.normal(100.0, 10.0, size=n) for n in (10, 10, 4)]
     fewer = [seeds[0], seeds[1][:5], seeds[2]]

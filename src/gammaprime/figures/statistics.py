@@ -26,6 +26,8 @@ COVERAGE = 0.95
 """Coverage of all intervals; tests are at the level 1 - COVERAGE."""
 LEVEL = 1.0 - COVERAGE
 POWER = 0.8
+LARGEST_TOTAL = 20_000
+"""Largest weighted number of pairs of a task; the time of `relabelling_p_value` grows with it."""
 
 
 class Interval(NamedTuple):
@@ -314,9 +316,12 @@ def _wins(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _task_weights(sizes: Sequence[tuple[int, int]]) -> list[int]:
-    """Whole numbers that make a task's won pairs count alike, whatever its number of pairs."""
-    least = math.lcm(*(n * m for n, m in sizes))
-    return [least // (n * m) for n, m in sizes]
+    """Whole numbers by which a task's won pairs are multiplied, so that tasks count alike.
+
+    Tasks of very different sizes count alike up to rounding; the p-value is exact either way.
+    """
+    total = min(math.lcm(*(n * m for n, m in sizes)), LARGEST_TOTAL)
+    return [max(round(total / (n * m)), 1) for n, m in sizes]
 
 
 def _add_task(null: FloatArray, share: FloatArray, weight: int) -> FloatArray:
