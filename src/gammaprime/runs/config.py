@@ -18,7 +18,6 @@ import sys
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache
 from pkgutil import resolve_name
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -114,7 +113,7 @@ class RunConfig:
             raise ValueError(
                 f"agent={self.agent!r}: must be an agent with its settings, like PPO()"
             )
-        hints = _hints(type(self))
+        hints = get_type_hints(type(self))
         for name in ("agent", "evaluation", "time_limit", "time_feature", "stagger"):
             object.__setattr__(self, name, as_stored(name, vars(self)[name], hints[name]))
         check_env_kwargs(self.env_kwargs)
@@ -196,7 +195,7 @@ class RunConfig:
             for name in ("every", "episodes", "gamma_prime")
             if f"eval_{name}" in rest
         }
-        hints, env_kwargs = _hints(cls), rest.pop("env_kwargs", {})
+        hints, env_kwargs = get_type_hints(cls), rest.pop("env_kwargs", {})
         for name in rest:
             if name not in hints:
                 raise ValueError(unknown("key", name, hints))
@@ -301,7 +300,7 @@ def as_stored(key: str, value: Any, hint: Any) -> Any:
     """
     if is_dataclass(value):
         try:
-            hints = _hints(type(value))
+            hints = get_type_hints(type(value))
         except NameError:  # annotations of a user's class that cannot be evaluated
             return value
         given = {item.name: vars(value)[item.name] for item in fields(value) if item.init}
@@ -322,16 +321,11 @@ def as_stored(key: str, value: Any, hint: Any) -> Any:
 
 def from_table(cls: type, table: Mapping[str, Any]) -> Any:
     """Return the dataclass with these settings; what is not named keeps its default."""
-    hints, names = _hints(cls), [item.name for item in fields(cls)]
+    hints, names = get_type_hints(cls), [item.name for item in fields(cls)]
     for key in table:
         if key not in names:
             raise ValueError(unknown("key", key, names))
     return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
-
-
-@cache
-def _hints(cls: Any) -> dict[str, Any]:
-    return get_type_hints(cls)
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
