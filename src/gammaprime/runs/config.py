@@ -36,6 +36,8 @@ SLOTS = ("advantage", "weighting")
 ALLOW_IMPORTS = "GAMMAPRIME_ALLOW_IMPORTS"
 """Environment variable, also set by --allow-imports; see `check_imports`."""
 SETTINGS = {"agent", "task", "protocol", "steps", "seed"}
+_HINTS: dict[type, dict[str, Any]] = {}
+"""Types of the fields of dataclasses, which take long to find."""
 PLAIN = (int, float, bool, str, type(None))
 """Types that tables hold as they are."""
 
@@ -113,7 +115,7 @@ class RunConfig:
             raise ValueError(
                 f"agent={self.agent!r}: must be an agent with its settings, like PPO()"
             )
-        hints = get_type_hints(type(self))
+        hints = _hints(type(self))
         for name in ("agent", "evaluation", "time_limit", "time_feature", "stagger"):
             object.__setattr__(self, name, as_stored(name, vars(self)[name], hints[name]))
         check_env_kwargs(self.env_kwargs)
@@ -195,7 +197,7 @@ class RunConfig:
             for name in ("every", "episodes", "gamma_prime")
             if f"eval_{name}" in rest
         }
-        hints, env_kwargs = get_type_hints(cls), rest.pop("env_kwargs", {})
+        hints, env_kwargs = _hints(cls), rest.pop("env_kwargs", {})
         for name in rest:
             if name not in hints:
                 raise ValueError(unknown("key", name, hints))
@@ -300,7 +302,7 @@ def as_stored(key: str, value: Any, hint: Any) -> Any:
     """
     if is_dataclass(value):
         try:
-            hints = get_type_hints(type(value))
+            hints = _hints(type(value))
         except NameError:  # annotations of a user's class that cannot be evaluated
             return value
         given = {item.name: vars(value)[item.name] for item in fields(value) if item.init}
@@ -321,11 +323,17 @@ def as_stored(key: str, value: Any, hint: Any) -> Any:
 
 def from_table(cls: type, table: Mapping[str, Any]) -> Any:
     """Return the dataclass with these settings; what is not named keeps its default."""
-    hints, names = get_type_hints(cls), [item.name for item in fields(cls)]
+    hints, names = _hints(cls), [item.name for item in fields(cls)]
     for key in table:
         if key not in names:
             raise ValueError(unknown("key", key, names))
     return cls(**{key: _typed(key, value, hints[key]) for key, value in table.items()})
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls)
+    return _HINTS[cls]
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
