@@ -125,6 +125,8 @@ def test_ages__count_from_each_reset():
 def test_page__runs_as_printed(rng):
     advantages, values, rollout, *_ = draw(rng)
     loop = {"num_steps": SHAPE[0], "num_envs": SHAPE[1], "t": 0, "gamma": GAMMA}
+    ends = rng.random((2, SHAPE[1])) < 0.5
+    loop |= {"device": "cpu", "terminations": ends[0], "truncations": ends[1]}
     found = pages.run("plain-loops", advantages=advantages, values=values, **rollout, **loop)
     assert not np.array_equal(found["advantages"], advantages)
     assert np.array_equal(found["returns"], advantages + values)
