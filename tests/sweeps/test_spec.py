@@ -354,6 +354,7 @@ def test_steps_that_make_no_sense__are_refused(value):
     ("old", "new", "message"),
     [
         ("[[variants]]\nname", "[[varaints]]\nname", "unknown key 'varaints': did you mean"),
+        ("steps = 1e3", "num_envs = 2\nsteps = 1e3", r"num_envs: is a setting .*ppo., num_envs = "),
         ('title = "two variants"\n', "", "key 'title' is missing"),
         ('"ppo"', '"pppo"', "variant 'PPO': unknown base 'pppo': did you mean 'ppo'"),
         ("num_steps", "num_step", "variant 'PPO': unknown key 'num_step': did you mean"),

@@ -240,7 +240,14 @@ def _add_experiments(commands: Any) -> None:
 
     _add_plot(commands)
     report = commands.add_parser("report", help="write one page of everything in a folder of runs")
-    report.add_argument("folder", type=Path, metavar="DIR", help=f"of runs, such as {RUNS}")
+    report.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path(RUNS),
+        metavar="DIR",
+        help=f"of runs; default: {RUNS}",
+    )
     _add_out(report, PAGE)
     report.set_defaults(command=sweep.report)
 

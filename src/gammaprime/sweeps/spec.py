@@ -361,6 +361,7 @@ def _read(text: str, where: str) -> dict[str, Any]:
 def _parse_sweep(table: Table, name: str) -> Sweep:
     if "protocol" in table:
         raise ValueError("protocol: is now evaluation, time_limit, time_feature and stagger")
+    _check_place(table)
     check_keys(table, REQUIRED, OPTIONAL)
     tasks = _names("tasks", table["tasks"])
     shared = {"steps": table["steps"], **{k: table[k] for k in RUN_KEYS if k in table}}
@@ -385,6 +386,21 @@ def _parse_sweep(table: Table, name: str) -> Sweep:
         str(table.get("claim", "")),
         _names("paper", table["paper"]) if "paper" in table else (),
     )
+
+
+def _check_place(table: Table) -> None:
+    """Say where a setting of the agent belongs that stands at the top of a spec."""
+    from gammaprime.agents import PRESETS
+
+    settings = {item.name for agent in PRESETS.values() for item in fields(agent)}
+    for key in table:
+        if key in settings and key not in (*REQUIRED, *OPTIONAL):
+            base = table.get("base", "ppo")
+            base = base.get("kind") if isinstance(base, Mapping) else base
+            raise ValueError(
+                f"{key}: is a setting of the agent; write it into a variant or, for all of them, "
+                f'into the base: base = {{ kind = "{base}", {key} = ... }}'
+            )
 
 
 def _parse_variant(entry: Table, base: Any, tasks: tuple[str, ...], shared: Table) -> Variant:
