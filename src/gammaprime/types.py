@@ -173,6 +173,18 @@ def check_whole(name: str, value: int) -> int:
     return number
 
 
+def check_steps(steps: Any, *, text_allowed: bool = False) -> int:
+    """The number of steps as an int, if it is whole and at least 1; it may be written 1e6."""
+    refused = bool if text_allowed else bool | str
+    try:
+        number = math.nan if isinstance(steps, refused) else float(steps)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not number.is_integer() or number < 1:
+        raise ValueError(f"steps={steps!r}: must be a whole number of at least 1")
+    return int(number)
+
+
 def check_choice(name: str, value: str, choices: Sequence[str]) -> str:
     """The word, if it is one of ``choices``."""
     if value not in choices:

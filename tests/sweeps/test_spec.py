@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gammaprime import types
 from gammaprime.agents import GAE, PPO, PRESETS, TRPO, TaylorQ, TaylorWeight, TDDelta, Uniform
 from gammaprime.runs.config import KINDS, Evaluation, RunConfig
 from gammaprime.sweeps import spec
@@ -347,7 +348,7 @@ def test_seeds__are_not_a_million():
 @pytest.mark.parametrize("value", ["0", "-5", "1.5", "many", "inf", "nan", True, None, [1]])
 def test_steps_that_make_no_sense__are_refused(value):
     with pytest.raises(ValueError, match="must be a whole number of at least 1"):
-        spec.read_steps(value)
+        types.check_steps(value, text_allowed=True)
 
 
 @pytest.mark.parametrize(

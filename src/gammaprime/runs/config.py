@@ -26,7 +26,7 @@ import numpy as np
 from gammaprime import envs
 from gammaprime.agents import PRESETS, TD3, Agent, OffPolicy, OnPolicy
 from gammaprime.runs.directory import folder_name
-from gammaprime.types import check_whole, unknown
+from gammaprime.types import check_steps, check_whole, unknown
 
 Table = dict[str, Any]
 
@@ -120,7 +120,7 @@ class RunConfig:
             object.__setattr__(self, name, as_stored(name, vars(self)[name], hints[name]))
         check_env_kwargs(self.env_kwargs)
         object.__setattr__(self, "seed", check_whole("seed", self.seed))
-        object.__setattr__(self, "steps", whole_steps(self.steps))
+        object.__setattr__(self, "steps", check_steps(self.steps))
         if self.steps < self.agent.rollout_size:
             raise ValueError(
                 f"steps={self.steps!r}: must be at least one rollout, num_envs*num_steps="
@@ -129,6 +129,8 @@ class RunConfig:
 
     def resolve(self) -> RunConfig:
         """Return the configuration with every default of its evaluations filled in."""
+        if None not in vars(self.evaluation).values():
+            return self
         off_policy = isinstance(self.agent, OffPolicy)
         every, episodes = (5_000, 10) if off_policy else (-(-self.steps // 10), 5)
         given = self.evaluation
@@ -240,17 +242,6 @@ def check_env_kwargs(kwargs: Any) -> None:
         raise ValueError(f"env_kwargs={kwargs!r}: must be a table of JSON values") from None
     if "max_episode_steps" in kwargs:
         raise ValueError("env_kwargs: max_episode_steps is set by time_limit (--time-limit)")
-
-
-def whole_steps(steps: float) -> int:
-    """Return a number of steps, which may be written 1e6, as an integer."""
-    try:
-        number = float(steps)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(steps, str | bool) or not number.is_integer() or number < 1:
-        raise ValueError(f"steps={steps!r}: must be a whole number of at least 1")
-    return int(number)
 
 
 def kind_of(cls: type) -> str:

@@ -217,10 +217,8 @@ def _is_held(file: Path, content: Mapping[str, Any]) -> bool:
 
 def _created(pid: int) -> float | None:
     """Return when a process of this machine was created, or None if it has ended."""
-    try:
-        import psutil
-    except ImportError:  # an environment older than this requirement
-        return _created_in_proc(pid)
+    import psutil
+
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -228,14 +226,6 @@ def _created(pid: int) -> float | None:
         return None
     except psutil.AccessDenied:
         return 0.0  # another user's process, which tells only that it is there
-
-
-def _created_in_proc(pid: int) -> float | None:
-    try:
-        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if state == "Z" else float(rest[18])
 
 
 def _age(file: Path) -> float:

@@ -45,7 +45,7 @@ def blas_threads() -> int | None:
     """Return the most threads that a BLAS of this process uses now, or None if unknown."""
     try:
         from threadpoolctl import threadpool_info
-    except ImportError:  # an environment older than this requirement
+    except ImportError:  # computed experiments do without it
         return None
     found = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return max(found, default=None)

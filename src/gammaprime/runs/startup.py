@@ -23,7 +23,17 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "NPROC": "1",
 }
-NEEDED = ("jax", "optax", "gymnasium", "safetensors", "tyro", "rich", "tensorboardX")
+NEEDED = (
+    "jax",
+    "optax",
+    "gymnasium",
+    "safetensors",
+    "tyro",
+    "rich",
+    "tensorboardX",
+    "psutil",
+    "threadpoolctl",
+)
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 WRITTEN_WITHIN = 60.0
 """Seconds in which a file of the compilation cache has been written."""
@@ -48,11 +58,8 @@ def use_one_thread() -> None:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Give BLAS one thread for a while: with more, products of large matrices round otherwise."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:  # an environment older than this requirement
-        yield
-        return
+    from threadpoolctl import threadpool_limits
+
     with threadpool_limits(1, user_api="blas"):
         yield
 

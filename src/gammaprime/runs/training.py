@@ -27,12 +27,13 @@ from gammaprime.envs.contract import Box, VecEnv
 from gammaprime.loops import evaluate as evaluation_loop
 from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, directory, lock, origins, provenance, segments
-from gammaprime.runs.config import Evaluation, RunConfig, check_env_kwargs, whole_steps
+from gammaprime.runs.config import Evaluation, RunConfig, check_env_kwargs
 from gammaprime.runs.environments import Environments, Task, task_name
 from gammaprime.runs.origins import Source
 from gammaprime.runs.run import Run, read_config
 from gammaprime.runs.session import Callback, Session, Upkeep
 from gammaprime.runs.startup import one_blas_thread, start_jax
+from gammaprime.types import check_steps
 from gammaprime.typing import FloatArray
 
 AT_ONCE = 10
@@ -104,7 +105,7 @@ def train(
     with closing(Environments(env_or_task, agent, *options)) as world:
         asked = (world.limit(evaluation or Evaluation()), time_limit, time_feature, stagger)
         origin = None if source is None else source.origin
-        config = RunConfig(agent, world.task, whole_steps(steps), seed, *asked, origin, changes)
+        config = RunConfig(agent, world.task, check_steps(steps), seed, *asked, origin, changes)
         return _train(config.resolve(), world, out, _watched(callbacks, progress), upkeep, source)
 
 
@@ -240,7 +241,7 @@ def resume(
     watching = _watched(callbacks, progress)
     upkeep = (checkpoint_seconds, tensorboard, command, threads, keep_replay, keep_critic)
     config = read_config(path)
-    if steps is None or whole_steps(steps) == config.steps:
+    if steps is None or check_steps(steps) == config.steps:
         if out is not None:
             raise ValueError(
                 f"out={str(out)!r}: is for a run that is lengthened; needs other steps"
@@ -252,7 +253,7 @@ def resume(
             "its parameters: train(..., init=)"
         )
     source = origins.take_state(path)
-    longer = replace(config, steps=whole_steps(steps), origin=source.origin)
+    longer = replace(config, steps=check_steps(steps), origin=source.origin)
     if longer.total_steps <= source.saved.step:
         raise ValueError(
             f"steps={longer.steps}: must be at least one rollout of {longer.agent.rollout_size} "

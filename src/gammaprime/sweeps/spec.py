@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from gammaprime.experiments import toy, weights
 from gammaprime.runs import directory, provenance
 from gammaprime.sweeps import FIGURES, RUNS
-from gammaprime.types import check_count, check_keys, unknown
+from gammaprime.types import check_count, check_keys, check_steps, unknown
 
 if TYPE_CHECKING:
     from gammaprime.agents import Agent
@@ -101,7 +101,7 @@ class Sweep:
         """
         changed: dict[str, Any] = {}
         if steps is not None:
-            changed["steps"] = read_steps(steps)
+            changed["steps"] = check_steps(steps, text_allowed=True)
         if seeds is not None:
             changed["seeds"] = list(read_seeds(seeds))
         if tasks is not None:
@@ -380,7 +380,7 @@ def _parse_sweep(table: Table, name: str) -> Sweep:
         name,
         str(table["title"]),
         tasks,
-        read_steps(table["steps"]),
+        check_steps(table["steps"]),
         tuple(variants),
         table["figure"],
         str(table.get("claim", "")),
@@ -465,7 +465,7 @@ def _parse_config(agent: Agent, task: str, shared: Table, own: Table) -> RunConf
     return RunConfig(
         agent,
         task,
-        read_steps(merged["steps"]),
+        check_steps(merged["steps"]),
         evaluation=from_table(Evaluation, _plain(evaluation)),
         time_limit=merged["time_limit"],
         time_feature=merged["time_feature"],
@@ -524,17 +524,6 @@ def _split_seeds(text: str) -> list[int]:
         return [int(number) for number in text.split(",")]
     except ValueError:
         return []
-
-
-def read_steps(value: Any) -> int:
-    """Return a number of steps, which may be written 1e6."""
-    try:
-        number = float("nan") if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not number.is_integer() or number < 1:
-        raise ValueError(f"steps={value!r}: must be a whole number of at least 1")
-    return int(number)
 
 
 def _parse_computation(table: Table, name: str, where: str) -> Computation:
