@@ -66,6 +66,7 @@ def test_run__is_trained_resumed_evaluated_and_named_by_its_slot(module, capsys)
     text = f"train ppo --task Hopper-v4 --steps 64 {SMALL} --evaluation.episodes 2 --no-tensorboard"
     for value in (2, 3):
         assert cli.main(f"{text} {slot} {value}".split()) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" --allow-imports")
     first, second = sorted(Path("results/runs").iterdir())
     assert first.name != second.name
     stored = json.loads((first / "config.json").read_text())["settings"]["agent"]["advantage"]
@@ -76,9 +77,11 @@ def test_run__is_trained_resumed_evaluated_and_named_by_its_slot(module, capsys)
     assert "temperature 3.0" in Path("a.svg").read_text()
 
 
-def test_sweep__trains_and_draws_an_own_agent_with_an_own_slot(module):
+def test_sweep__trains_and_draws_an_own_agent_with_an_own_slot(module, capsys):
     Path("mine.toml").write_text(SPEC.format(module=module))
     assert cli.main(["run", "mine.toml", "--allow-imports", "--out", "runs", "--workers", "1"]) == 0
+    draw = "gammaprime figure mine.toml --runs runs --allow-imports"
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: {draw}"
     (done,) = Path("runs").glob("*/done")
     assert done.parent.name.startswith("my_own_module-ClippedPPO-Hopper-v4-s0-")
     assert (

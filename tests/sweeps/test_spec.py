@@ -264,6 +264,14 @@ def test_evaluation_of_a_variant__adds_to_that_of_the_sweep():
     assert (other.config.time_limit, other.config.stagger) == (50, False)
 
 
+def test_keyword_arguments_of_a_variant__add_to_those_of_the_sweep():
+    text = SMALL.replace("evaluation", "env_kwargs = { healthy_reward = 0.5 }\nevaluation", 1)
+    text = text.replace("time_feature", "env_kwargs = { reset_noise_scale = 0.0 }\ntime_feature", 1)
+    plain, _, other = spec.parse(text, "mine", where="mine.toml").variants
+    assert plain.config.env_kwargs == {"healthy_reward": 0.5}
+    assert other.config.env_kwargs == {"healthy_reward": 0.5, "reset_noise_scale": 0.0}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -382,6 +390,8 @@ def test_steps_that_make_no_sense__are_refused(value):
         ('name = "TRPO"', 'name = "PPO"', "variants: 'PPO' is there 2 times"),
         ('name = "TRPO"\n', "", "has no name"),
         ("evaluation = {", "evaluation = 3 # ", "evaluation=3: must be a table"),
+        ("evaluation = {", "env_kwargs = 3 # ", "env_kwargs=3: must be a table"),
+        ("evaluation = {", "env_kwargs = { a = inf } # ", "must be a table of JSON values"),
     ],
 )
 def test_spec_that_makes_no_sense__names_the_file_the_key_and_the_rule(old, new, message):

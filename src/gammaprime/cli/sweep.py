@@ -67,7 +67,7 @@ def _run_computation(arguments: argparse.Namespace, experiment: Computation) -> 
     if (path / "done").is_file():
         print(f"gammaprime: {path}: --force replaces what was done here", file=sys.stderr)
     experiment.run(arguments.out, arguments.force, progress_line(experiment.name))
-    print(f"{path}\ndone; next: {_next_figure(arguments)}")
+    print(f"{path}\ndone; next: {shlex.join(_next_figure(arguments))}")
     return 0
 
 
@@ -81,7 +81,8 @@ def _run_sweep(arguments: argparse.Namespace, experiment: Sweep) -> int:
     sweep = experiment.change(**_given(arguments, CHANGES))
     if arguments.dry_run:
         return _print_plan(sweep, arguments.out)
-    command = shlex.join(sys.argv)
+    flags = next((config.flags for _, config in sweep.configs() if config.flags), [])
+    command = shlex.join([*sys.argv, *flags])
     try:
         with SweepDisplay() as display:
             jobs = sweep.run(arguments.out, watcher=display, **_given(arguments, WAYS))
@@ -92,7 +93,7 @@ def _run_sweep(arguments: argparse.Namespace, experiment: Sweep) -> int:
     print(f"{len(jobs) - len(failed)} of {len(jobs)} runs done")
     if failed:
         _print_missing(failed, command)
-    print(f"next: {_next_figure(arguments)}")
+    print(f"next: {shlex.join([*_next_figure(arguments), *flags])}")
     return INCOMPLETE if failed else 0
 
 
@@ -118,12 +119,12 @@ def _print_missing(failed: Sequence[Job], command: str) -> None:
     print(f"to try these again: {command}")
 
 
-def _next_figure(arguments: argparse.Namespace) -> str:
-    """Return the command that draws what was run."""
+def _next_figure(arguments: argparse.Namespace) -> list[str]:
+    """Return the words of the command that draws what was run."""
     words = ["gammaprime", "figure", arguments.spec]
     for name, value in _given(arguments, CHANGES).items():
         words += [f"--{name}", *(value if isinstance(value, list) else [value])]
-    return shlex.join([*words, "--runs", str(arguments.out)])
+    return [*words, "--runs", str(arguments.out)]
 
 
 def progress_line(name: str) -> Callable[[int, int], None]:

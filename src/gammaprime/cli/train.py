@@ -112,7 +112,8 @@ def _watch(start: Callable[[Callback], Run]) -> int:
         return 3
     finally:
         warnings.formatwarning = plain
-    print(f"done, {run.steps} steps; next: gammaprime evaluate {shlex.quote(str(run.path))}")
+    command = shlex.join(["gammaprime", "evaluate", str(run.path), *run.config.flags])
+    print(f"done, {run.steps} steps; next: {command}")
     return 0
 
 

@@ -172,6 +172,12 @@ class RunConfig:
         """Name and hash of the resolved configuration: equal runs share one folder."""
         return folder_name(self.name, self.resolve().to_table())
 
+    @property
+    def flags(self) -> list[str]:
+        """Options of every command that reads this configuration from its file."""
+        code = code_names(to_table(self.agent), tasks=[self.task])
+        return ["--allow-imports"] if code else []
+
     def to_table(self) -> Table:
         """Return the content of config.json."""
         judged = to_table(self.evaluation)

@@ -22,7 +22,7 @@ from gammaprime.loops.rollout import BreakdownError, Episode
 from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, directory, lock, segments
 from gammaprime.runs.best import SCORE, Best
-from gammaprime.runs.config import RunConfig, code_names, gamma_prime_of, to_table
+from gammaprime.runs.config import RunConfig, gamma_prime_of
 from gammaprime.runs.environments import Environments
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.metrics import (
@@ -369,11 +369,10 @@ class Session:
     def _command(self) -> str:
         task = self.config.task
         if isinstance(task, str):
-            code = code_names(to_table(self.config.agent), tasks=[task])
-            kept = (self.upkeep.keep_replay, self.upkeep.keep_critic)
-            flags = {"--allow-imports": code, "--keep-replay": kept[0], "--keep-critic": kept[1]}
-            words = ["gammaprime", "resume", str(self.path)]
-            return shlex.join([*words, *(flag for flag, wanted in flags.items() if wanted)])
+            words = ["gammaprime", "resume", str(self.path), *self.config.flags]
+            words += ["--keep-replay"] if self.upkeep.keep_replay else []
+            words += ["--keep-critic"] if self.upkeep.keep_critic else []
+            return shlex.join(words)
         return f"train() with the same arguments, out={str(self.path)!r} among them"
 
 

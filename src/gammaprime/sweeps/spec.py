@@ -6,7 +6,7 @@ A sweep of training runs:
     base                    an agent by name, or a table with its kind and what differs from it
     tasks, seeds, steps     shared by all variants; a variant may have its own.  Seeds may differ
                             by task: { "*-v4" = "0:10", "*Bullet*" = "0:5" }
-    evaluation, time_limit, time_feature, stagger
+    evaluation, time_limit, time_feature, stagger, env_kwargs
                             as in `RunConfig`; a variant may change them
     [[variants]]            a name, and what differs from the base: slots, settings, or the base
     [figure]                how it is shown
@@ -42,7 +42,7 @@ Table = Mapping[str, Any]
 KINDS = {"toy": toy, "weights": weights}
 """The modules of computations: each has ``Settings`` and ``run(settings, report) -> arrays``."""
 REQUIRED = ("title", "base", "tasks", "seeds", "steps", "variants", "figure")
-RUN_KEYS = ("evaluation", "time_limit", "time_feature", "stagger")
+RUN_KEYS = ("evaluation", "time_limit", "time_feature", "stagger", "env_kwargs")
 """Keys of a sweep and of a variant that are fields of `RunConfig`."""
 OPTIONAL = ("claim", "paper", *RUN_KEYS)
 VARIANT_KEYS = ("name", "base", "tasks", "seeds", "steps", *RUN_KEYS)
@@ -451,11 +451,7 @@ def _parse_agent(base: Any, settings: Table) -> Agent:
 def _parse_config(agent: Agent, task: str, shared: Table, own: Table) -> RunConfig:
     from gammaprime.runs.config import Evaluation, RunConfig, from_table
 
-    evaluation: dict[str, Any] = {}
-    for table in (shared.get("evaluation", {}), own.get("evaluation", {})):
-        if not isinstance(table, Mapping):
-            raise ValueError(f"evaluation={table!r}: must be a table")
-        evaluation |= table
+    evaluation, env_kwargs = (_join(key, shared, own) for key in ("evaluation", "env_kwargs"))
     merged = _plain({"time_limit": None, "time_feature": False, "stagger": True, **shared, **own})
     if merged["time_limit"] is not None:
         check_count("time_limit", merged["time_limit"])
@@ -470,7 +466,19 @@ def _parse_config(agent: Agent, task: str, shared: Table, own: Table) -> RunConf
         time_limit=merged["time_limit"],
         time_feature=merged["time_feature"],
         stagger=merged["stagger"],
+        env_kwargs=env_kwargs,
     )
+
+
+def _join(key: str, *tables: Table) -> dict[str, Any]:
+    """Return a table of a sweep, and what its variant adds to it."""
+    joined: dict[str, Any] = {}
+    for table in tables:
+        part = table.get(key, {})
+        if not isinstance(part, Mapping):
+            raise ValueError(f"{key}={part!r}: must be a table")
+        joined |= part
+    return joined
 
 
 def _plain(value: Any) -> Any:
