@@ -18,12 +18,23 @@ pytest.importorskip("mujoco")
 pytest.importorskip("tyro")
 
 from gammaprime import cli, envs
-from gammaprime.agents import PRESETS, SAC, TD3, DensityRatio, LearnedEntropy, TaylorQ
+from gammaprime.agents import (
+    PPO,
+    PRESETS,
+    SAC,
+    TD3,
+    DensityRatio,
+    LearnedEntropy,
+    TaylorQ,
+    TaylorWeight,
+)
 from gammaprime.cli import options, video
 from gammaprime.loops.loop import OnPolicyLoop
 from gammaprime.loops.rollout import BreakdownError
 from gammaprime.networks import Actor, Layer, Policy
 from gammaprime.runs import startup, training
+from gammaprime.runs.config import RunConfig
+from gammaprime.runs.session import Start
 
 SMALL = "--num-envs 2 --num-steps 16 --hidden 4 --epochs 1 --minibatches 1"
 SHORT = f"train ppo --task Hopper-v4 --steps 96 {SMALL} --time-limit 20 --evaluation.episodes 2"
@@ -232,6 +243,23 @@ def test_train__says_at_its_start_what_is_trained_and_with_which_discounts(house
     (folder,) = (house / "results/runs").iterdir()
     protocol = json.loads((folder / "config.json").read_text())["settings"]["protocol"]
     assert protocol["eval_gamma_prime"] == 0.995
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        (
+            PPO(advantage=TaylorQ(0.999), weighting=TaylorWeight(0.995)),
+            "γ = 0.99 and γ' = 0.999 (advantage) and 0.995 (weighting), judged",
+        ),
+        (PPO(advantage=TaylorQ(0.999), weighting=TaylorWeight(0.999)), "and γ' = 0.999, judged"),
+        (TD3(weighting=DensityRatio(gamma_prime=0.995)), "γ = 0.99 and γ' = 0.995, judged"),
+        (PPO(), "trained with γ = 0.99, judged"),
+    ],
+)
+def test_start__names_every_discount_that_is_trained_with(agent, told):
+    config = RunConfig(agent, "Hopper-v4", 4096).resolve()
+    assert told in str(Start(None, config, 0, 4096))
 
 
 def test_enjoy__on_a_task_that_is_not_known_here_names_the_task(stored, house, capsys):

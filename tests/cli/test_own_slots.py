@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,32 @@ def test_run__is_trained_resumed_evaluated_and_named_by_its_slot(module, capsys)
     assert cli.main(["evaluate", str(first), "--allow-imports", "--episodes", "1"]) == 0
     assert cli.main(["plot", "results/runs", "--out", "a.svg"]) == 0
     assert "temperature 3.0" in Path("a.svg").read_text()
+
+
+def test_stopped_run__goes_on_in_another_process_if_imports_are_allowed(module, tmp_path):
+    pytest.importorskip(module)
+    agent = gp.PPO(
+        num_steps=16,
+        hidden=(4,),
+        epochs=1,
+        minibatches=1,
+        advantage=sys.modules[module].Tempered(2.0),
+    )
+
+    class Stop(gp.Callback):
+        def on_update(self, update):
+            return update.steps < 32
+
+    out, quiet = tmp_path / "run", gp.Evaluation(every=0)
+    stopped = gp.train(agent, "Hopper-v4", 64, out=out, callbacks=Stop(), evaluation=quiet)
+    assert (stopped.steps, stopped.done) == (32, False)
+    words = [sys.executable, "-m", "gammaprime", "resume", str(out)]
+    refused = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "'my_own_module:Tempered' would import and run the module" in refused.stderr
+    subprocess.run([*words, "--allow-imports"], capture_output=True, check=True)
+    whole = gp.train(agent, "Hopper-v4", 64, evaluation=quiet)
+    assert gp.read_metrics(out)["train/loss"].tolist() == whole.metrics["train/loss"].tolist()
 
 
 def test_sweep__trains_and_draws_an_own_agent_with_an_own_slot(module, capsys):

@@ -88,6 +88,13 @@ def test_folder_without_runs__is_refused(tmp_path, capsys):
     assert "holds no training run" in capsys.readouterr().err
 
 
+def test_report__of_the_folder_of_one_run_shows_it(folder):
+    run, out = sorted(folder.iterdir())[0], folder.parent / "page.html"
+    assert cli.main(["report", str(run), "--out", str(out)]) == 0
+    assert "Single runs" in (page := out.read_text())
+    assert run.name in page
+
+
 def test_report__shows_runs_that_belong_to_no_sweep(folder):
     out = folder.parent / "page.html"
     assert cli.main(["report", str(folder), "--out", str(out)]) == 0

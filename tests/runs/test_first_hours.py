@@ -109,3 +109,13 @@ def test_python_m__is_the_command_line():
         check=True,
     )
     assert done.stdout.startswith("gammaprime ")
+
+
+def test_progress__is_shown_in_notebooks_by_default(monkeypatch, capsys):
+    gp.train(AGENT, Grid, 32, **QUIET)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    gp.train(AGENT, Grid, 32, **QUIET)
+    assert "100 %  step 32" in capsys.readouterr().err
+    gp.train(AGENT, Grid, 32, progress=False, **QUIET)
+    assert capsys.readouterr().err == ""

@@ -20,7 +20,7 @@ from gammaprime.networks import Actor, Layer, Policy
 from gammaprime.runs import training
 from gammaprime.runs.config import Evaluation, RunConfig
 from gammaprime.runs.directory import from_json
-from gammaprime.runs.training import Callback, train
+from gammaprime.runs.training import Callback, evaluate, train
 from runs.training_runs import (
     AGENT,
     EVERY_UPDATE,
@@ -235,6 +235,21 @@ def test_environment_without_a_time_limit__is_refused_before_training(tmp_path):
     assert train(AGENT, Endless, steps=STEPS, evaluation=never).done
     judged = train(AGENT, Endless, steps=STEPS, time_limit=9, evaluation=Evaluation(episodes=2))
     assert judged.rows[-1]["eval/mean_ep_length"] == 9.0
+
+
+def test_environment_in_a_time_limit__is_evaluated_to_that_limit():
+    def limited():
+        return gymnasium.wrappers.PassiveEnvChecker(gymnasium.wrappers.TimeLimit(Endless(), 7))
+
+    judged = train(AGENT, limited, steps=STEPS, evaluation=Evaluation(episodes=2))
+    assert judged.rows[-1]["eval/mean_ep_length"] == 7.0
+    assert judged.config.episode_limit == 7
+
+
+def test_run_without_a_time_limit__is_evaluated_with_one():
+    endless = train(AGENT, Endless, steps=STEPS, evaluation=Evaluation(every=0))
+    scores = evaluate(endless, episodes=2, task=Endless, time_limit=5)
+    assert scores.length.tolist() == [5.0, 5.0]
 
 
 def test_metrics__staggered_episodes_are_kept_apart_and_count_in_no_mean(tmp_path):

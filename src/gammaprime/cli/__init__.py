@@ -172,6 +172,9 @@ def _add_training(commands: Any) -> None:
     evaluate.add_argument(
         "--task", help="another task with the same observations and actions; default: the run's"
     )
+    evaluate.add_argument(
+        "--time-limit", type=int, metavar="N", help="cut episodes there; default: as the run did"
+    )
     _add_best(evaluate)
     evaluate.set_defaults(command=train.evaluate)
 

@@ -129,7 +129,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
     try:
         asked = (arguments.episodes, arguments.seed, arguments.task, arguments.best)
-        print(training.evaluate(arguments.run, *asked))
+        print(training.evaluate(arguments.run, *asked, arguments.time_limit))
     except BreakdownError as error:
         print(f"gammaprime: {error}", file=sys.stderr)
         return 3

@@ -55,7 +55,7 @@ class GymEnv:
     ) -> None:
         self.num_envs = len(constructors)
         self._envs = [_made_by(constructor) for constructor in constructors]
-        limit = _check_limits([_registered_limit(env) for env in self._envs], time_limit)
+        limit = _check_limits([_own_limit(env) for env in self._envs], time_limit)
         self._ages = Ages(self.num_envs, limit, stagger)
         # What an environment returns is checked once; an author's mistake is there from the start.
         self._was_reset: set[int] = set()
@@ -284,5 +284,11 @@ def _check_limits(own: Sequence[int | None], asked: int | None) -> int | None:
     return asked
 
 
-def _registered_limit(env: gymnasium.Env[Any, Any]) -> int | None:
-    return None if env.spec is None else env.spec.max_episode_steps
+def _own_limit(env: gymnasium.Env[Any, Any]) -> int | None:
+    """Return the time limit that an environment is registered with, or wrapped in."""
+    limits = [] if env.spec is None else [env.spec.max_episode_steps]
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min((limit for limit in limits if limit is not None), default=None)

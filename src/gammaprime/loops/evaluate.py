@@ -39,7 +39,9 @@ def evaluate(
     while (counts < wanted).any():
         if env.time_limit is None and int(env.age.max()) >= LONGEST:
             raise BreakdownError(
-                f"an episode has not ended after {LONGEST} steps: give the task a time limit", {}
+                f"an episode has not ended after {LONGEST} steps: give the task a time limit, "
+                "time_limit= (--time-limit)",
+                {},
             )
         action = actor(obs) if rng is None else actor.sample(obs, rng)
         seen = env.step(within_bounds(env, action))

@@ -227,13 +227,14 @@ def gamma_prime_of(agent: Agent) -> float | None:
 
     Off-policy, the γ' of `DensityRatio` weighs states: 1 there is a weight, not a return.
     """
-    if isinstance(agent, OffPolicy):
-        return None
-    for name in SLOTS:
-        found = vars(vars(agent)[name]).get("gamma_prime")
-        if found is not None:
-            return float(found)
-    return None
+    return None if isinstance(agent, OffPolicy) else next(iter(gamma_primes(agent).values()), None)
+
+
+def gamma_primes(agent: Agent) -> dict[str, float]:
+    """Return γ' of each slot that has one."""
+    slots = {name: vars(agent)[name] for name in SLOTS if name in vars(agent)}
+    found = {name: vars(slot).get("gamma_prime") for name, slot in slots.items()}
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def check_env_kwargs(kwargs: Any) -> None:

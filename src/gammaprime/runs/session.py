@@ -22,7 +22,7 @@ from gammaprime.loops.rollout import BreakdownError, Episode
 from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, directory, lock, segments
 from gammaprime.runs.best import SCORE, Best
-from gammaprime.runs.config import RunConfig, gamma_prime_of
+from gammaprime.runs.config import RunConfig, gamma_primes
 from gammaprime.runs.environments import Environments
 from gammaprime.runs.interrupts import Interrupted, Interrupts
 from gammaprime.runs.metrics import (
@@ -61,9 +61,12 @@ class Start:
         again = f", from step {self.steps:,}" if self.steps else ""
         if config.origin is not None and config.origin.taken == "parameters":
             again += f", with the parameters of a run of {config.origin.steps:,} steps"
-        used = gamma_prime_of(config.agent)
         trained = f"γ = {config.agent.gamma:g}"
-        trained += "" if used is None else f" and γ' = {used:g}"
+        used = gamma_primes(config.agent)
+        if len(set(used.values())) > 1:
+            trained += f" and γ' = {' and '.join(f'{x:g} ({name})' for name, x in used.items())}"
+        elif used:
+            trained += f" and γ' = {next(iter(used.values())):g}"
         return (
             f"{self.total_steps:,} steps{asked}: {self.total_steps // rollout:,} rollouts of "
             f"{rollout:,}{again}; trained with {trained}, judged by the return, J_γ and J_γ' with "

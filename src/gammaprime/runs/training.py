@@ -292,6 +292,7 @@ def evaluate(
     seed: int = 0,
     task: str | Callable[[], Any] | None = None,
     best: bool = False,
+    time_limit: int | None = None,
 ) -> Scores:
     """Evaluate the newest policy of a run; NumPy and a simulator are enough.
 
@@ -302,6 +303,7 @@ def evaluate(
         task: Another task with the same observations and actions, such as another version, or the
             constructor of an environment of your own; by default the task of the run.
         best: Evaluate the policy that was evaluated best during training, on new episodes.
+        time_limit: Steps after which an episode is cut; by default those of the run.
 
     Returns:
         Length, return, J_γ and J_γ' of every episode; its text is a table of means.
@@ -322,7 +324,7 @@ def evaluate(
     env = envs.make(
         judged,
         rows,
-        time_limit=config.time_limit,
+        time_limit=config.time_limit if time_limit is None else time_limit,
         time_feature=config.time_feature,
         env_kwargs=config.env_kwargs if isinstance(judged, str) else None,
     )

@@ -65,7 +65,7 @@ def report(
     """Write one HTML page of everything that was run into a folder and has begun.
 
     Args:
-        runs: folder of the runs.
+        runs: folder of the runs, or of one run.
         out: file of the page.
         say: called with a line for each thing that cannot be read and is left out.
 
@@ -87,7 +87,8 @@ def report(
             say(f"left out {path.name}: {error}")
 
     single: list[Path] = []
-    for path in [*find_notes(folder), *sorted(folder.glob("*/config.json"))]:
+    own = [folder / "config.json"] if (folder / "config.json").is_file() else []
+    for path in [*find_notes(folder), *own, *sorted(folder.glob("*/config.json"))]:
         name = path.parent.name if path.name == "config.json" else path.name.removesuffix(".json")
         try:
             if path.name == "config.json":
