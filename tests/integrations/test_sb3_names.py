@@ -32,6 +32,8 @@ def test_on_policy_trainers__do_what_taylor_leans_on(name):
     assert in_order(collect, "callback.on_rollout_start()", seen, edited, "rollout_buffer.add(")
     assert in_order(collect, "rollout_buffer.reset()", "callback.on_rollout_start()")
     assert in_order(collect, "compute_returns_and_advantage(", "callback.on_rollout_end()")
+    # The flags of a step are kept by the model, as the same array, once the buffer is told.
+    assert in_order(collect, seen, "rollout_buffer.add(", "self._last_episode_starts = dones\n")
     # The standardisation can be left out while a minibatch is worked on.
     assert in_order(
         inspect.getsource(kind.train), "rollout_buffer.get(", "self.normalize_advantage"

@@ -37,10 +37,13 @@ def test_nothing_asked__nothing_changed(name):
         assert np.array_equal(weighted, plain)
 
 
-def test_nothing_asked_of_sbx__nothing_changed_with_normalised_rewards():
-    callbacks = None, Taylor(PLAIN[0]), Taylor(PLAIN[0], ONES)
+@pytest.mark.parametrize(
+    "make_env", [lambda: VecNormalize(make_ends()), lambda: make_ends(actions="box")]
+)
+def test_nothing_asked_of_sbx__nothing_changed_with_normalised_rewards_or_box_actions(make_env):
     plain, expanded, weighted = (
-        parameters(trained("SBX", callback, VecNormalize(make_ends()))) for callback in callbacks
+        parameters(trained("SBX", callback, make_env()))
+        for callback in (None, Taylor(PLAIN[0]), Taylor(PLAIN[0], ONES))
     )
     assert np.array_equal(expanded, plain)
     np.testing.assert_allclose(weighted, plain, rtol=1e-6, atol=1e-6)
@@ -198,6 +201,35 @@ def test_ages__that_are_not_known_are_refused_before_anything_is_done():
     model.set_env(model.get_env())
     model.learn(NUM_STEPS, taylor, reset_num_timesteps=False)
     assert not np.array_equal(parameters(model), before)
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_ages__of_episodes_begun_in_a_plain_training_of_the_same_length_are_refused(name):
+    steps, taylor = 2 * NUM_STEPS * NUM_ENVS, Taylor(weighting=TaylorWeight(0.99, 0))
+    model = trained(name, taylor, rollouts=2)
+    model.learn(steps)
+    with pytest.raises(ValueError, match="ages of the running episodes are not known"):
+        model.learn(NUM_STEPS, taylor, reset_num_timesteps=False)
+    assert model.num_timesteps == steps
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_ages__are_known_after_a_stop_at_the_first_step(name):
+    """The trainer then still holds the flags of the reset."""
+
+    class Stop(BaseCallback):
+        def _on_step(self):
+            return False
+
+    env, taylor = Recorder(make_ends()), Taylor(weighting=TaylorWeight(0.99, 0))
+    model = make(name, env)
+    model.learn(10**6, [taylor, Stop()])
+    weights = Weights(taylor)
+    for _ in range(2):
+        model.learn(NUM_STEPS * NUM_ENVS, [taylor, weights], reset_num_timesteps=False)
+        model.set_env(model.get_env())  # begins new episodes
+    ages = [[truth[2] for truth in truths] for _, truths in env.steps[1:]]
+    np.testing.assert_allclose(weights.found, GAMMA ** np.array(ages), rtol=1e-6)
 
 
 class Look(BaseCallback):

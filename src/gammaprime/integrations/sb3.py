@@ -119,10 +119,12 @@ class Taylor(BaseCallback):
         self.rollout = Rollout((buffer.buffer_size, buffer.n_envs), ages)
 
     def _on_step(self) -> bool:
-        dones = np.asarray(self.locals["dones"], dtype=bool)
-        self.rollout.see(self.locals["rewards"], dones, self.locals["infos"])
+        dones = self.locals["dones"]
+        self.rollout.see(
+            self.locals["rewards"], np.asarray(dones, dtype=bool), self.locals["infos"]
+        )
         if self._clock is not None:
-            self._clock.advance(dones, self.model.num_timesteps)
+            self._clock.advance(self.model, dones)
         return True
 
     def _on_training_end(self) -> None:
@@ -214,15 +216,24 @@ class Rollout:
 class Clock:
     """Ages of a model's running episodes, as of its step ``num_timesteps``."""
 
-    def __init__(self, num_envs: int, num_timesteps: int):
-        self.ages = np.zeros(num_envs, dtype=np.int64)
-        self.num_timesteps = num_timesteps
+    def __init__(self, model: BaseAlgorithm):
+        self.ages = np.zeros(model.n_envs, dtype=np.int64)
+        self.num_timesteps = model.num_timesteps
+        self._flags = [model._last_episode_starts]
+        """The arrays of which the model holds one, unless its episodes went on unseen."""
 
-    def advance(self, dones: np.ndarray, num_timesteps: int) -> None:
+    def advance(self, model: BaseAlgorithm, dones: np.ndarray) -> None:
         """Count one step of every environment."""
         self.ages += 1
-        self.ages[dones] = 0
-        self.num_timesteps = num_timesteps
+        self.ages[np.asarray(dones, dtype=bool)] = 0
+        self.num_timesteps = model.num_timesteps
+        # The trainer keeps the second one next, or still the first one if it stops at this step.
+        self._flags = [model._last_episode_starts, dones]
+
+    def has_seen(self, model: BaseAlgorithm) -> bool:
+        """Return True if the flags that the model holds are those of the last steps."""
+        # Identity: a reset makes new arrays, and steps may be counted from 0 again.
+        return any(flags is model._last_episode_starts for flags in self._flags)
 
 
 _CLOCKS: WeakKeyDictionary[BaseAlgorithm, Clock] = WeakKeyDictionary()
@@ -231,10 +242,13 @@ _CLOCKS: WeakKeyDictionary[BaseAlgorithm, Clock] = WeakKeyDictionary()
 
 def _read_clock(model: BaseAlgorithm) -> Clock | None:
     """Return the clock of a model's running episodes, or None if their ages are not known."""
-    if np.all(model._last_episode_starts):
-        _CLOCKS[model] = Clock(model.n_envs, model.num_timesteps)
     clock = _CLOCKS.get(model)
-    return clock if clock is not None and clock.num_timesteps == model.num_timesteps else None
+    if clock is not None and clock.has_seen(model):
+        return clock if clock.num_timesteps == model.num_timesteps else None
+    if not np.all(model._last_episode_starts):
+        return None
+    _CLOCKS[model] = clock = Clock(model)
+    return clock
 
 
 class Hooked(RolloutBuffer):
