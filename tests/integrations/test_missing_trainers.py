@@ -1,4 +1,4 @@
-"""Importing an adapter needs its trainer, and says how to install it where it is missing."""
+"""Importing an adapter needs its trainer, says how to install a missing one, and needs no JAX."""
 
 import subprocess
 import sys
@@ -45,3 +45,14 @@ print(*(w.message for w in caught), sep="\\n")
     told = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True).stdout
     start = f"{PACKAGES[name]} 99.0: gammaprime.integrations is tested with "
     assert any(line.startswith(start) for line in told.splitlines()), told
+
+
+WITHOUT_JAX = {"sb3": "stable_baselines3", "contrib": "sb3_contrib", "torchrl": "torchrl"}
+WITHOUT_JAX |= {"arrays": "numpy", "export": "torch"}
+
+
+@pytest.mark.parametrize("name", WITHOUT_JAX)
+def test_import__needs_no_jax(name):
+    pytest.importorskip(WITHOUT_JAX[name])
+    source = f"import gammaprime.integrations.{name}, sys; sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", source], check=True)
