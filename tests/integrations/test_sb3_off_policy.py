@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import stable_baselines3 as sb3
 import torch
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EveryNTimesteps
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecNormalize
 from torch.nn import functional
@@ -140,28 +141,77 @@ def test_ratio__learns_which_states_are_recent():
     assert old < 0.1
 
 
+class BrokenError(Exception):
+    """A training that breaks off."""
+
+
+class BreakOff(BaseCallback):
+    def _on_step(self):
+        if self.n_calls == 25:
+            raise BrokenError
+        return True
+
+
+def assert_plain(model):
+    for layer in dict(model.actor.named_children()).values():
+        assert not layer._forward_hooks
+
+
 def test_training_that_goes_on_without_the_callback__is_plain():
-    class BrokenError(Exception):
-        pass
-
-    class Break(sb3.common.callbacks.BaseCallback):
-        def _on_step(self):
-            if self.n_calls == 25:
-                raise BrokenError
-            return True
-
     model = make("SAC")
     with pytest.raises(BrokenError):
-        model.learn(80, [DensityRatio(recent_size=20), Break()])
+        model.learn(80, [DensityRatio(recent_size=20), BreakOff()])
     with pytest.warns(UserWarning, match="no longer among the callbacks"):
         model.learn(80)
-    assert not model.actor.mu._forward_hooks
-    assert not model.actor.features_extractor._forward_hooks
+    assert_plain(model)
+
+
+def test_training_broken_off__goes_on_with_a_new_callback_alone():
+    """Warnings are errors; two callbacks would each train a ratio of their own."""
+    model, stale, new = make("SAC"), DensityRatio(recent_size=20), DensityRatio(recent_size=20)
+    with pytest.raises(BrokenError):
+        model.learn(80, [stale, BreakOff()])
+    before = copy.deepcopy(stale.ratio.network.state_dict())
+    model.learn(80, new)
+    for name, tensor in stale.ratio.network.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    assert new.ratio.numbers
+    assert_plain(model)
+
+
+def test_callback_of_a_training_broken_off__leaves_that_model_when_it_trains_another():
+    callback, model = DensityRatio(recent_size=20), make("SAC")
+    with pytest.raises(BrokenError):
+        model.learn(80, [callback, BreakOff()])
+    make("SAC").learn(40, callback)
+    assert_plain(model)
+
+
+def test_two_at_once_and_event_callbacks__are_refused():
+    model = make("SAC")
+    with pytest.raises(ValueError, match="must hold one DensityRatio, not two"):
+        model.learn(80, [DensityRatio(recent_size=20), DensityRatio(recent_size=20)])
+    assert_plain(model)
+    for callback in (DensityRatio(recent_size=20), CallbackList([DensityRatio(recent_size=20)])):
+        with pytest.raises(ValueError, match="DensityRatio inside EveryNTimesteps: must see every"):
+            model.learn(80, EveryNTimesteps(7, callback))
+        assert_plain(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"), [("TD3", "mu"), ("SAC", "log_std"), ("TQC", "features_extractor")]
+)
+def test_layers__that_are_gone_are_refused_in_words(name, layer):
+    model = make(name)
+    model.actor.renamed = model.actor._modules.pop(layer)
+    with pytest.raises(ValueError, match=f"actor of {name} has no layer {layer}"):
+        model.learn(10, DensityRatio(recent_size=20))
+    assert_plain(model)
 
 
 @pytest.mark.parametrize("name", OFF_POLICY)
 def test_saved_models__hold_nothing_of_ours(name, tmp_path):
-    class Save(sb3.common.callbacks.BaseCallback):
+    class Save(BaseCallback):
         def _on_step(self):
             if self.n_calls == 30:
                 self.model.save(tmp_path / "during")

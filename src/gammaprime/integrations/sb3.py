@@ -29,12 +29,13 @@ from gammaprime.integrations.rollouts import (
 try:
     import torch
     from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.buffers import RolloutBuffer
-    from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EventCallback
+    from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
+    from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+    from stable_baselines3.common.policies import BaseModel
 
     from gammaprime.integrations.sb3_evaluation import Judge
-    from gammaprime.integrations.sb3_off_policy import DensityRatio
+    from gammaprime.integrations.sb3_off_policy import DensityRatio, check_parent
 except ImportError as error:
     raise missing("sb3", error) from None
 
@@ -46,6 +47,8 @@ check_version("stable_baselines3", OLDEST, NEWEST)
 check_names(RolloutBuffer, "compute_returns_and_advantage", "get", "_get_samples", "reset")
 check_names(BaseCallback, "_init_callback", "_on_training_start", "_on_rollout_start")
 check_names(EvalCallback, "_log_success_callback")
+check_names(ReplayBuffer, "_normalize_obs", "to_torch")
+check_names(BaseModel, "extract_features")
 
 
 class Taylor(BaseCallback):
@@ -77,11 +80,7 @@ class Taylor(BaseCallback):
 
     def _init_callback(self) -> None:
         model = self.model
-        if isinstance(self.parent, EventCallback):
-            raise ValueError(
-                f"Taylor inside {type(self.parent).__name__}: must see every step; give it to "
-                "learn itself, alone or in a list"
-            )
+        check_parent(self)
         if not isinstance(model, OnPolicyAlgorithm):
             raise ValueError(
                 f"Taylor with {type(model).__name__}: must be an on-policy trainer (PPO, A2C, "
@@ -107,6 +106,7 @@ class Taylor(BaseCallback):
             )
 
     def _on_training_start(self) -> None:
+        check_parent(self)
         if isinstance(self.model.rollout_buffer, Hooked):
             raise ValueError("callback: must hold one Taylor, not two")
         self.started = self.weighing = False

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import warnings
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, EventCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from gammaprime.agents import weightings
 from gammaprime.integrations.ratios import Ratio
 
-TRAINERS = ("TD3", "SAC", "TQC")  # DDPG is a TD3
+TRAINERS = {"TD3": ("mu",), "SAC": ("mu", "log_std"), "TQC": ("mu", "log_std")}
+"""Last layers of the actor by trainer; DDPG is a TD3."""
+
+_HOOKS: WeakKeyDictionary[BaseAlgorithm, list[Any]] = WeakKeyDictionary()
+"""Handles of the hooks in each model, so that those of a training that broke off are found."""
 
 
 class DensityRatio(BaseCallback):
@@ -64,18 +70,23 @@ class DensityRatio(BaseCallback):
 
     def _init_callback(self) -> None:
         model = self.model
-        self._remove_hooks()
-        if not _is_supported(model):
-            raise ValueError(
-                f"DensityRatio with {type(model).__module__}.{type(model).__name__}: must be TD3, "
-                "DDPG, SAC or TQC of stable_baselines3 or sb3_contrib"
-            )
+        _remove_hooks(self._hooks)
+        _remove_hooks(_HOOKS.get(model, []))
+        check_parent(self)
+        self._layers = _find_layers(model)
         if model.use_sde:
             raise ValueError("use_sde=True: must be False, gSDE mixes the rows of a minibatch")
         if model.policy.share_features_extractor:
             raise ValueError(
                 "share_features_extractor=True: must be False, or weights would reach the critics"
             )
+        layers = dict(model.actor.named_children())
+        for name in ("features_extractor", *self._layers):
+            if name not in layers:
+                raise ValueError(
+                    f"actor of {type(model).__name__} has no layer {name}: must be the trainer's "
+                    "own, or one with the same layers, where weights enter"
+                )
         buffer = model.replay_buffer
         if isinstance(buffer, HerReplayBuffer) or not isinstance(buffer, ReplayBuffer):
             raise ValueError(
@@ -89,14 +100,19 @@ class DensityRatio(BaseCallback):
             )
 
     def _on_training_start(self) -> None:
+        check_parent(self)
+        others = _HOOKS.get(self.model, [])
+        if others:
+            _remove_hooks(others)
+            raise ValueError("callback: must hold one DensityRatio, not two")
+        _HOOKS[self.model] = self._hooks
         actor = self.model.actor
         if self.ratio is None:
             self._start_ratio(actor)
         layers = dict(actor.named_children())
-        self._hooks = [actor.features_extractor.register_forward_hook(self._see_features)]
-        for name in ("mu", "log_std"):
-            if name in layers:
-                self._hooks.append(layers[name].register_forward_hook(self._scale_gradient))
+        self._hooks.append(layers["features_extractor"].register_forward_hook(self._see_features))
+        for name in self._layers:
+            self._hooks.append(layers[name].register_forward_hook(self._scale_gradient))
 
     def _start_ratio(self, actor: Any) -> None:
         """Make the network of the ratio, of the actor's size."""
@@ -109,19 +125,14 @@ class DensityRatio(BaseCallback):
         return True
 
     def _on_training_end(self) -> None:
-        self._remove_hooks()
-
-    def _remove_hooks(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+        _remove_hooks(self._hooks)
 
     def _see_features(self, module: torch.nn.Module, inputs: Any, features: torch.Tensor) -> None:
         """Train the ratio where the actor looks at a minibatch to learn from it."""
         if not torch.is_grad_enabled():
             return
         if self.num_timesteps != self.model.num_timesteps:
-            self._remove_hooks()
+            _remove_hooks(self._hooks)
             self._scale = None
             warnings.warn(
                 "DensityRatio is no longer among the callbacks: training goes on without it",
@@ -167,12 +178,34 @@ class DensityRatio(BaseCallback):
             output.register_hook(lambda x: x * scale)  # type: ignore[no-untyped-call]
 
 
-def _is_supported(model: Any) -> bool:
-    """Return True for trainers of stable_baselines3 and sb3_contrib.
+def check_parent(callback: BaseCallback) -> None:
+    """Raise if a callback stands inside one that calls it at some steps only.
+
+    A list inside such a callback tells its own callbacks so only after they are initialised.
+    """
+    if isinstance(callback.parent, EventCallback):
+        raise ValueError(
+            f"{type(callback).__name__} inside {type(callback.parent).__name__}: must see every "
+            "step; give it to learn itself, alone or in a list"
+        )
+
+
+def _find_layers(model: Any) -> tuple[str, ...]:
+    """Return the names of the actor's last layers, or raise with a trainer that is not known.
 
     SBX's trainers have the same names, but their updates are compiled as a whole.
     """
-    if not isinstance(model, OffPolicyAlgorithm):
-        return False
-    kinds = [kind for kind in type(model).__mro__ if kind.__name__ in TRAINERS]
-    return any(kind.__module__.startswith(("stable_baselines3.", "sb3_contrib.")) for kind in kinds)
+    if isinstance(model, OffPolicyAlgorithm):
+        for kind in type(model).__mro__:
+            known = kind.__module__.startswith(("stable_baselines3.", "sb3_contrib."))
+            if known and kind.__name__ in TRAINERS:
+                return TRAINERS[kind.__name__]
+    raise ValueError(
+        f"DensityRatio with {type(model).__module__}.{type(model).__name__}: must be TD3, "
+        "DDPG, SAC or TQC of stable_baselines3 or sb3_contrib"
+    )
+
+
+def _remove_hooks(hooks: list[Any]) -> None:
+    while hooks:
+        hooks.pop().remove()
