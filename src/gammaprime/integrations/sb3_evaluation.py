@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stable_baselines3.common.callbacks import EvalCallback
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from gammaprime.types import check_discount
@@ -13,8 +13,9 @@ from gammaprime.types import check_discount
 class Judge(EvalCallback):
     """Evaluation callback that logs ``eval/J_gamma`` and ``eval/J_gamma_prime`` as well.
 
-    They stand beside ``eval/mean_reward``, the undiscounted return; rewards are raw, also where
-    VecNormalize scales those of training.  γ is the model's.
+    They stand beside ``eval/mean_reward``, the undiscounted return.  J_γ and J_γ' are of rewards
+    before VecNormalize scales them; ``eval/mean_reward`` is of the rewards that a Monitor sees, or
+    without a Monitor of those that the environment returns, which may be scaled.  γ is the model's.
 
     Args:
         eval_env: an environment of its own, wrapped as the one of training.
@@ -25,6 +26,10 @@ class Judge(EvalCallback):
         best_model_save_path: folder for the model with the best undiscounted return, or None.
         log_path: folder for the returns of all episodes, or None.
         verbose: verbosity of the callback, as in Stable-Baselines3.
+        callback_on_new_best: called when the undiscounted return is the best so far, or None.
+        callback_after_eval: called after every evaluation, or None.
+        render: True renders the environment during evaluations.
+        warn: True warns if the environment has no Monitor.
     """
 
     def __init__(
@@ -37,18 +42,26 @@ class Judge(EvalCallback):
         best_model_save_path: str | None = None,
         log_path: str | None = None,
         verbose: int = 0,
+        callback_on_new_best: BaseCallback | None = None,
+        callback_after_eval: BaseCallback | None = None,
+        render: bool = False,
+        warn: bool = True,
     ):
         self.gamma_prime = check_discount("gamma_prime", gamma_prime, one_allowed=True)
         self._returns: dict[int, list[float]] = {}
         """Age and returns so far of each environment under evaluation."""
         super().__init__(
             eval_env,
+            callback_on_new_best=callback_on_new_best,
+            callback_after_eval=callback_after_eval,
             eval_freq=eval_freq,
             n_eval_episodes=n_eval_episodes,
             deterministic=deterministic,
             best_model_save_path=best_model_save_path,
             log_path=log_path,
+            render=render,
             verbose=verbose,
+            warn=warn,
         )
 
     def _on_training_start(self) -> None:
