@@ -127,8 +127,9 @@ def train(
         batch = [x.flatten(0, 1) for x in (obs, actions, log_probs, advantages, returns, weights)]
         learn(agent, optimiser, batch, s)
         if update % 10 == 9 and finished:
+            more = {"truncated": truncated, "weights": weights}
             numbers = taylor_report(  # TAYLOR
-                plain, advantages, dones, next_done, s.gamma, slot, truncated=truncated
+                plain, advantages, dones, next_done, s.gamma, slot, **more
             )
             numbers = {"return": np.mean(finished[-20:]), **numbers}
             steps = (update + 1) * s.num_steps * s.num_envs

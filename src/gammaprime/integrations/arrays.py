@@ -7,14 +7,19 @@ the last one does.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gammaprime.agents.advantages import TaylorQ
+from gammaprime.agents.advantages import GAE, TaylorQ
+from gammaprime.agents.weightings import Uniform
 from gammaprime.estimators.backend import namespace
-from gammaprime.integrations.rollouts import Report, expand_rollout
+from gammaprime.integrations.rollouts import Report, expand_rollout, read_slots, warn_of_tail
 from gammaprime.typing import Array
+
+_WARNED: set[TaylorQ] = set()
+"""Slots whose `taylor/tail_share` has been warned of."""
 
 
 def taylor_advantages(
@@ -24,7 +29,7 @@ def taylor_advantages(
     next_value: Array,
     next_done: Array,
     gamma: float,
-    slot: TaylorQ,
+    advantage: TaylorQ | GAE | Mapping[str, Any],
     *,
     truncated: Array | None = None,
     final_values: Array | None = None,
@@ -40,7 +45,7 @@ def taylor_advantages(
         next_value: The critic's value of the state after the last row.
         next_done: True if that state opens an episode.
         gamma: The discount of the advantages.
-        slot: The expansion.
+        advantage: The slot `TaylorQ`, or a mapping of its settings.
         truncated: True in rows whose step was cut off by a time limit and did not terminate.
             Without it every end is taken for a termination, as CleanRL does.
         final_values: The critic's value of the true successor, read where ``truncated`` is True.
@@ -59,7 +64,10 @@ def taylor_advantages(
     ends, following = _read_ends(
         values, dones, next_value, next_done, truncated=truncated, final_values=final_values
     )
+    slot = _read_slot(advantage)
     slot.check(gamma)
+    if not isinstance(slot, TaylorQ):
+        return advantages
     return expand_rollout(slot, advantages, values, following, ends, gamma)
 
 
@@ -69,20 +77,39 @@ def taylor_report(
     dones: Array,
     next_done: Array,
     gamma: float,
-    slot: TaylorQ,
+    advantage: TaylorQ | GAE | Mapping[str, Any],
     *,
     truncated: Array | None = None,
+    weights: Array | None = None,
 ) -> dict[str, float]:
     """Return the numbers that the other adapters log, under the same names.
 
-    ``expanded`` are the advantages after `taylor_advantages`, the other arguments are its own.
-    Shapes: next_done (N,), all others (T, N).
+    ``expanded`` are the advantages after `taylor_advantages`, ``weights`` those of the rollout, if
+    it is weighted; the other arguments are those of `taylor_advantages`.  Warns once for each slot
+    if the tail rule decides more than half.  Shapes: next_done (N,), all others (T, N).
     """
     ends, _ = _read_ends(
         advantages, dones, next_done, next_done, truncated=truncated, final_values=advantages
     )
-    report = Report.of(slot, advantages, expanded, ends, gamma)
-    return {f"taylor/{name}": number for name, number in report._asdict().items()}
+    slot = _read_slot(advantage)
+    slot.check(gamma)
+    numbers: dict[str, float] = {}
+    if isinstance(slot, TaylorQ):
+        report = Report.of(slot, advantages, expanded, ends, gamma)
+        numbers = {f"taylor/{name}": number for name, number in report._asdict().items()}
+        if report.tail_share > 0.5 and slot not in _WARNED:
+            _WARNED.add(slot)
+            warn_of_tail(report.tail_share, "num_steps")
+    if weights is not None:
+        numbers["taylor/mean_weight"] = float(weights.mean())
+    return numbers
+
+
+def _read_slot(advantage: Any) -> GAE | TaylorQ:
+    """Return the slot as the other adapters read it; there is no second one to stand alone."""
+    if advantage is None:
+        raise ValueError("advantage=None: must be TaylorQ or a mapping of its settings")
+    return read_slots(advantage, Uniform())[0]
 
 
 def _read_ends(
