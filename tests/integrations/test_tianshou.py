@@ -18,7 +18,7 @@ from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 
 from gammaprime.agents import TaylorQ, TaylorWeight
-from gammaprime.integrations.tianshou import TaylorA2C, TaylorNPG, TaylorPPO, TaylorTRPO
+from gammaprime.integrations.tianshou import Taylor, TaylorA2C, TaylorNPG, TaylorPPO, TaylorTRPO
 from integrations import pages, written_out
 from integrations.settings import EXPANSIONS, GAMMA, LAM, NUM_ENVS, NUM_STEPS, ONES, PLAIN
 from integrations.tasks import Choice, Ends, check_waiting
@@ -319,6 +319,42 @@ def test_state__is_that_of_the_algorithm():
 def test_bad_settings__are_refused_when_it_is_made(change, message):
     with pytest.raises(ValueError, match=message):
         make(TaylorPPO, **({"advantage": TaylorQ()} | change))
+
+
+class MyA2C(A2C):
+    pass
+
+
+class MyPPO(PPO):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("bases", "same"),
+    [
+        ((Taylor, MyA2C), TaylorA2C),
+        ((TaylorPPO,), TaylorPPO),
+        ((TaylorPPO, MyPPO), TaylorPPO),
+    ],
+    ids=["A2C", "TaylorPPO", "TaylorPPO, PPO"],
+)
+def test_own_algorithm__takes_the_slots(bases, same):
+    slots = {"advantage": TaylorQ(0.97), "weighting": TaylorWeight(0.97, 2)}
+    found, expected = (trained(make(kind, **slots), 2) for kind in (type("Mine", bases, {}), same))
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"advantage_normalization": False, "recompute_advantage": True}],
+    ids=["standardised", "recomputed"],
+)
+def test_own_ppo__is_refused_where_it_would_spoil_the_weights(settings):
+    mine = type("Mine", (Taylor, MyPPO), {})
+    with pytest.raises(ValueError, match="Mine: PPO standardises .* derive Mine from TaylorPPO"):
+        make(mine, weighting=TaylorWeight(), **settings)
+    make(mine, advantage=TaylorQ(), **settings)
+    make(mine, weighting=TaylorWeight(), advantage_normalization=False)
 
 
 @pytest.mark.parametrize(

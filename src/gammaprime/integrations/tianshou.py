@@ -59,7 +59,19 @@ class Taylor(ActorCriticOnPolicyAlgorithm):
         super().__init__(**settings)
         self.slots = Slots(advantage, weighting, "collection_step_num_env_steps")
         self.slots.check(self.gamma)
+        self._check_order()
         self.clock = Clock()
+
+    def _check_order(self) -> None:
+        """Refuse an algorithm that would standardise or recompute weighted advantages."""
+        if not (isinstance(self, PPO) and self.slots.weighs) or isinstance(self, TaylorPPO):
+            return
+        if self.advantage_normalization or self.recompute_adv:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name}: PPO standardises or recomputes advantages after the weights; derive "
+                f"{name} from TaylorPPO in the place of Taylor"
+            )
 
     def compute_episodic_return(
         self,
