@@ -1,4 +1,4 @@
-"""Python examples of the pages in docs/trainers."""
+"""Examples of the pages in docs/trainers."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "docs/trainers"
 
 
-def blocks(page):
-    """Python blocks of a page, as printed."""
+def blocks(page, language="python"):
+    """Blocks of a page in one language, as printed."""
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
-    found = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert found
     return found
 

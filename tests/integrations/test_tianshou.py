@@ -351,7 +351,7 @@ def test_own_algorithm__takes_the_slots(bases, same):
 )
 def test_own_ppo__is_refused_where_it_would_spoil_the_weights(settings):
     mine = type("Mine", (Taylor, MyPPO), {})
-    with pytest.raises(ValueError, match="Mine: PPO standardises .* derive Mine from TaylorPPO"):
+    with pytest.raises(ValueError, match=r"Mine: PPO standardises .* derive Mine from TaylorPPO"):
         make(mine, weighting=TaylorWeight(), **settings)
     make(mine, advantage=TaylorQ(), **settings)
     make(mine, weighting=TaylorWeight(), advantage_normalization=False)

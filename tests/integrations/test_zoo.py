@@ -1,62 +1,46 @@
 """RL Zoo's YAML names the callbacks; needs rl_zoo3, which `make test-integrations` installs."""
 
+import math
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from gammaprime.agents import TaylorQ, TaylorWeight
+from integrations import pages
 
 pytestmark = pytest.mark.skipif(find_spec("rl_zoo3") is None, reason="rl_zoo3 is not installed")
 
-PPO = """
-CartPole-v1:
-  n_timesteps: 256
-  policy: MlpPolicy
-  n_steps: 128
-  batch_size: 64
-  callback:
-    - gammaprime.integrations.sb3.Taylor:
-        advantage: {gamma_prime: 0.999, order: .inf, eta: 0.5, lookahead: null}
-        weighting: {gamma_prime: 0.999, order: 10}
-"""
-SAC = """
-Pendulum-v1:
-  n_timesteps: 250
-  policy: MlpPolicy
-  buffer_size: 1000
-  callback:
-    - gammaprime.integrations.sb3.DensityRatio: {recent_size: 100}
-"""
+PPO, SAC = pages.blocks("rl-zoo", "yaml")
+FEWER = {PPO: "n_timesteps:256 n_steps:128 batch_size:64", SAC: "n_timesteps:250 buffer_size:20000"}
 
 
-def read(text, tmp_path):
-    file = tmp_path / "settings.yml"
-    file.write_text(text)
-    return file
-
-
-def test_yaml__names_slots_by_their_settings(tmp_path):
+def test_yaml__names_slots_by_their_settings():
     import yaml
     from rl_zoo3.utils import get_callback_list
 
     (settings,) = yaml.safe_load(PPO).values()
     (taylor,) = get_callback_list(settings)
-    assert taylor.slots.advantage == TaylorQ(0.999, order=float("inf"), eta=0.5)
-    assert taylor.slots.weighting == TaylorWeight(0.999, 10)
+    assert taylor.slots.advantage == TaylorQ(0.999, order=1)
+    assert taylor.slots.weighting == TaylorWeight(0.999, math.inf)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("algo", "text"), [("ppo", PPO), ("sac", SAC)], ids=["Taylor", "DensityRatio"]
 )
-def test_zoo__trains_with_them(algo, text, tmp_path, monkeypatch, capsys):
+def test_zoo__trains_with_the_page(algo, text, tmp_path, monkeypatch, capsys):
+    """The printed files and command, with fewer steps."""
     from rl_zoo3.train import train
 
-    (task,) = (line[:-1] for line in text.splitlines() if line.endswith("-v1:"))
-    arguments = f"train --algo {algo} --env {task} --conf-file {read(text, tmp_path)} -f {tmp_path}"
-    monkeypatch.setattr(
-        "sys.argv", f"{arguments} --seed 0 --eval-freq -1 --num-threads 1 --log-interval 1".split()
-    )
+    monkeypatch.chdir(tmp_path)
+    Path("settings.yml").write_text(text)
+    task = text.partition(":")[0]
+    _, command = pages.blocks("rl-zoo", "sh")
+    words = command.replace("ppo", algo).replace("CartPole-v1", task).split()
+    assert words[:3] == ["python", "-m", "rl_zoo3.train"]
+    more = f"-f {tmp_path} --seed 0 --eval-freq -1 --num-threads 1 --log-interval 1 -params"
+    monkeypatch.setattr("sys.argv", [*words[2:], *more.split(), *FEWER[text].split()])
     train()
     told = capsys.readouterr().out
     assert ("taylor/" if algo == "ppo" else "density_ratio/") in told
