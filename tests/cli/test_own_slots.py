@@ -1,10 +1,12 @@
 """Slots and agents of a user's own, from Python to the command line, sweeps, resume and figures."""
 
+import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,10 @@ from gammaprime.cli import options
 from gammaprime.runs import startup
 from gammaprime.runs.config import RunConfig
 
-EXAMPLE = Path(__file__).parents[2] / "examples/own_slot.py"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/own_slot.py"
+PAGE = (ROOT / "docs/own-slots.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 SMALL = "--num-envs 2 --num-steps 16 --hidden 4 --epochs 1 --minibatches 1 --time-limit 20"
 SPEC = """
 title = "Mine"
@@ -51,6 +56,22 @@ def module(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
     yield "my_own_module"
     sys.modules.pop("my_own_module", None)
+
+
+def test_page__is_trained_as_printed(tmp_path, monkeypatch):
+    """Each block is a module by itself; the page's lines make the agents."""
+    monkeypatch.syspath_prepend(tmp_path)
+    slots, agents = "page_slots", "my_module"
+    for name, block in zip((slots, agents), BLOCKS, strict=True):
+        (tmp_path / f"{name}.py").write_text(block, encoding="utf-8")
+        monkeypatch.setitem(sys.modules, name, importlib.import_module(name))
+    (made,) = re.findall(r"`gp.PPO\(advantage=(Tempered\(.*?\))\)`", PAGE)
+    slot = eval(made, vars(sys.modules[slots]))
+    (line,) = re.findall(r"`gammaprime train (my_module:ClippedPPO .*?)`", PAGE)
+    agent, _ = options.parse(line.split())
+    assert agent == sys.modules[agents].ClippedPPO(largest_reward=2.0)
+    small = replace(agent, advantage=slot, num_steps=16, hidden=(4,), epochs=1, minibatches=1)
+    assert gp.train(small, "Hopper-v4", steps=32, time_limit=20).done
 
 
 def test_command_line__takes_an_own_slot_and_an_own_agent_with_their_settings(module):

@@ -13,10 +13,10 @@ pytest.importorskip("mujoco")
 
 import gammaprime as gp
 from gammaprime.runs.progress import ProgressLine
-from runs.training_runs import STEPS, run
+from runs.training_runs import AGENT, STEPS, run
 
 PAGE = (Path(__file__).parents[2] / "docs/callbacks.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(class .*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
 class Recorder:
@@ -34,11 +34,24 @@ class Recorder:
 
 
 @pytest.fixture
-def page():
-    names = {"gp": gp, "wandb": Recorder(), "mlflow": Recorder()}
+def page(tmp_path, monkeypatch):
+    """What the blocks define, each run by itself as printed, but for the sizes."""
+    monkeypatch.chdir(tmp_path)
+    stubs = {"wandb": Recorder(), "mlflow": Recorder()}
+    for name, stub in stubs.items():
+        monkeypatch.setitem(sys.modules, name, stub)
+    found = {}
     for block in BLOCKS:
-        exec(compile(block, "docs/callbacks.md", "exec"), names)
-    return SimpleNamespace(**names)
+        names = {"SMALL": AGENT}
+        fewer = block.replace("gp.PPO()", "SMALL").replace("steps=1e6", f"steps={STEPS}")
+        exec(compile(fewer, "docs/callbacks.md", "exec"), names)
+        found |= names
+    return SimpleNamespace(**found)
+
+
+def test_page__trains_as_printed(page):
+    assert page.run.done
+    assert page.run.path == Path("results/runs/hopper")
 
 
 def test_early_stopping__stops_at_the_first_evaluation_that_is_good_enough(page, tmp_path):
