@@ -157,9 +157,14 @@ def check_positive(name: str, value: float, *, zero_allowed: bool = False) -> fl
 
 def check_real(name: str, value: Any) -> float:
     """The number as a float, if it is finite and neither a text nor true or false."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    try:
+        is_real = isinstance(value, Real) and not isinstance(value, bool)
+        number = float(value) if is_real else math.nan
+    except OverflowError:
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError(f"{name}={value!r}: must be a finite number")
-    return float(value)
+    return number
 
 
 def check_whole(name: str, value: int) -> int:
@@ -178,7 +183,7 @@ def check_steps(steps: Any, *, text_allowed: bool = False) -> int:
     refused = bool if text_allowed else bool | str
     try:
         number = math.nan if isinstance(steps, refused) else float(steps)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not number.is_integer() or number < 1:
         raise ValueError(f"steps={steps!r}: must be a whole number of at least 1")
@@ -230,7 +235,7 @@ def _as_float(name: str, value: float) -> float:
         if isinstance(value, str | bool):  # "0.5" and True would pass for numbers
             raise TypeError
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}={value!r}: must be a real number") from None
 
 

@@ -120,6 +120,7 @@ def test_train_again__is_done_at_once(stored, capsys):
         ("enjoy nowhere --video a.gif", "nowhere: is not a run directory"),
         ("enjoy nowhere --video a.avi", "a.avi: must end in .mp4, .gif, .webp, .png"),
         ("enjoy nowhere --video a.gif --seconds nan", "seconds=nan: must be finite and above 0"),
+        ("enjoy nowhere --video a.gif --seconds 0", "seconds=0.0: must be finite and above 0"),
         ("enjoy nowhere --video a.gif --seed -4", "seed=-4: must be an integer >= 0"),
     ],
 )

@@ -109,6 +109,14 @@ def test_terminal_without_greek__reads_words():
     assert b"eta" in done.stdout
 
 
+def test_help_without_greek__reads_words():
+    pytest.importorskip("tyro")
+    done = run(["train", "ppo", "--help"], {"PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert b"gamma'" in done.stdout
+
+
 @pytest.mark.parametrize(("text", "shown"), [("J_γ ± 1", b"J_gamma +- 1"), ("漢", b"?")])
 def test_letters_that_cannot_be_shown__are_spelled(monkeypatch, text, shown):
     raw = io.BytesIO()

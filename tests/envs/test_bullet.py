@@ -268,3 +268,9 @@ def test_other_bullet_tasks__go_through_gymnasium_and_say_so_once():
     (words,) = (str(warning.message) for warning in said)
     assert words.startswith("task='InvertedPendulumBulletEnv-v0' goes through Gymnasium, ")
     assert words.endswith("HopperBulletEnv-v0")
+
+
+def test_task_with_keyword_arguments__says_that_it_goes_through_gymnasium():
+    with pytest.warns(UserWarning, match="HopperBulletEnv-v0' goes through Gymnasium, .*episodes$"):
+        env = envs.make("HopperBulletEnv-v0", env_kwargs={"render_mode": None})
+    env.close()

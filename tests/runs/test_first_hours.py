@@ -1,10 +1,11 @@
 """What people from other libraries try in their first hours."""
 
+import dataclasses
 import functools
+import math
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import gymnasium
@@ -41,7 +42,7 @@ class Grid(gymnasium.Env):
 def test_names_of_the_page__are_settings():
     rows = PAGE.partition("## Names, for those")[2].partition("\n## ")[0].splitlines()[4:]
     told = {name for row in rows for name in re.findall(r"`(\w+)(?:=[^`]*)?`", row.split("|")[3])}
-    known = {item.name for agent in (gp.PPO, gp.TD3) for item in fields(agent)}
+    known = {item.name for agent in (gp.PPO, gp.TD3) for item in dataclasses.fields(agent)}
     assert len(told) > 10
     assert told <= known
 
@@ -119,3 +120,12 @@ def test_progress__is_shown_in_notebooks_by_default(monkeypatch, capsys):
     assert "100 %  step 32" in capsys.readouterr().err
     gp.train(AGENT, Grid, 32, progress=False, **QUIET)
     assert capsys.readouterr().err == ""
+
+
+def test_order_of_thousands__is_trained_as_quickly_as_any_and_is_order_infinity():
+    made = [
+        gp.train(dataclasses.replace(AGENT, advantage=gp.TaylorQ(0.999, order)), Grid, 32, **QUIET)
+        for order in (3_000, math.inf)
+    ]
+    high, infinite = (run.metrics["train/loss"] for run in made)
+    np.testing.assert_allclose(high, infinite, rtol=1e-4)

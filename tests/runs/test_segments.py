@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -253,6 +254,19 @@ def test_segment_that_is_damaged_when_it_leaves__lets_the_replay_be_written_anew
     flip(held[0].file(tmp_path))
     with pytest.warns(UserWarning, match="rebuilt"):
         assert_same(replay, load(tmp_path, 2 * MAX))
+
+
+@pytest.mark.parametrize("removed", ["all", "one"])
+def test_segments_that_were_removed__let_the_replay_be_written_anew(tmp_path, removed):
+    replay = Replay(3 * MAX, 1, 1)
+    add(replay, 2 * MAX)
+    held, parity = segments.extend(tmp_path, (), Parity(), replay)
+    shutil.rmtree(tmp_path / "replay") if removed == "all" else held[0].file(tmp_path).unlink()
+    with pytest.warns(UserWarning, match="is missing; the replay buffer is written anew"):
+        held, parity = segments.extend(tmp_path, held, parity, replay)
+    arrays = {"replay/count": np.array(replay.count)}
+    checkpoint.save(tmp_path, Checkpoint(replay.count, 0, arrays, held, parity.write(tmp_path)))
+    assert_same(replay, load(tmp_path, 3 * MAX))
 
 
 @pytest.mark.parametrize("row", [3, [3], [3, "../../etc"], ["3", "0" * 64], {"a": 1}])

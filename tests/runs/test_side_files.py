@@ -18,7 +18,8 @@ import threadpoolctl
 
 from gammaprime.agents import PPO
 from gammaprime.runs import lock, startup
-from gammaprime.runs.directory import from_json
+from gammaprime.runs.config import Evaluation
+from gammaprime.runs.directory import from_json, is_done
 from gammaprime.runs.metrics import read_rows
 from gammaprime.runs.results import read_history
 from gammaprime.runs.run import read_config
@@ -61,6 +62,36 @@ def test_damaged_manifest__stops_nothing_and_is_told(undisturbed, out, content):
     assert fingerprint(out) == fingerprint(undisturbed.path)
 
 
+def test_damaged_hash_in_a_manifest__stops_nothing_where_a_checkpoint_has_the_hash(
+    undisturbed, out
+):
+    manifest = from_json(out / "manifest.json")
+    (out / "manifest.json").write_text(json.dumps(manifest | {"config_sha256": "0" * 64}))
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
+def test_done_without_a_hash__is_named(undisturbed, tmp_path):
+    out = shutil.copytree(undisturbed.path, tmp_path / "done")
+    (out / "done").write_text("{}")
+    with pytest.raises(ValueError, match=r"done: damaged, it has no hash"):
+        is_done(out, from_json(out / "config.json"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"pid": x} for x in (-1, 0, 2**31, 10**400, True)),
+        *({"created": x} for x in (10**400, float("nan"))),
+        *({"progress": {"fps": x}} for x in (float("nan"), float("inf"), 10**400)),
+    ],
+)
+def test_lock_of_this_machine_with_odd_numbers__is_held_as_long_as_it_is_young(tmp_path, change):
+    (tmp_path / ".lock-000001").write_text(json.dumps(lock.this_process() | change))
+    (tmp_path / ".lock-²").write_text("{}")
+    assert lock.read(tmp_path).progress == {}
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -96,6 +127,10 @@ def test_line_that_is_none_of_metrics__is_named(out, line):
         *({"agent": x} for x in (None, 5, {"kind": ["ppo"]}, {"kind": {"a": 1}}, ["ppo"])),
         *({"steps": x} for x in (None, "many", [1], 1.5)),
         *({"seed": x} for x in (None, "1", -1, 0.5)),
+        *({"task": x} for x in (None, 5, [1], {}, {"object": [1]}, "a:b:c")),
+        *({"protocol": {"time_limit": x}} for x in (-1, "x", 2**63, 10**400)),
+        {"steps": 10**400},
+        {"agent": {"kind": "ppo", "learning_rate": 10**400}},
     ],
 )
 def test_configuration_of_wrong_types__is_one_line_that_names_the_file(out, change):
@@ -120,7 +155,9 @@ def test_configuration_that_is_changed_before_the_first_checkpoint__is_refused(o
     table = from_json(out / "config.json")
     table["settings"]["seed"] += 1
     (out / "config.json").write_text(json.dumps(table))
-    with pytest.raises(ValueError, match=r"config\.json: was changed since the run began"):
+    with pytest.raises(
+        ValueError, match=r"config\.json: its hash is not the one in manifest\.json"
+    ):
         resume(out)
 
 
@@ -162,6 +199,24 @@ def test_training__has_one_blas_thread_and_gives_the_others_back(tmp_path):
     assert set(before) == {2}
     assert all(set(count) == {1} for count in seen)
     assert from_json(tmp_path / "run/manifest.json")["blas_threads"] == 1
+
+
+LARGE = """
+import sys
+import gammaprime as gp
+
+agent = gp.PPO(num_envs=64, num_steps=8, hidden=(256, 256), epochs=1, minibatches=2)
+gp.train(agent, "Ant-v4", 1024, out=sys.argv[1], evaluation=gp.Evaluation(every=0))
+"""
+
+
+@pytest.mark.slow
+def test_large_networks_from_python__have_the_same_bits_whatever_threads_blas_was_given(tmp_path):
+    for threads in ("1", "2"):
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        words = [sys.executable, "-c", LARGE, str(tmp_path / threads)]
+        subprocess.run(words, env=environment, check=True, timeout=300)
+    assert fingerprint(tmp_path / "1") == fingerprint(tmp_path / "2")
 
 
 def test_run_that_began_with_other_threads__is_told(out):
@@ -207,6 +262,12 @@ def test_seed_and_settings_of_numpy__are_taken_as_integers(tmp_path):
         ({"agent": "ppo"}, "agent='ppo': must be an agent with its settings"),
         ({"steps": None}, "steps=None: must be a whole number of at least 1"),
         ({"steps": "1e6"}, "steps='1e6': must be a whole number"),
+        ({"steps": 10**400}, "steps=1000.*: must be a whole number"),
+        ({"callbacks": Callback}, "callbacks=<class .*: must be objects like MyCallback"),
+        ({"callbacks": None}, "callbacks=None: must be objects"),
+        ({"evaluation": Evaluation}, "evaluation=<class .*: must be like Evaluation"),
+        ({"time_limit": 1.5}, "time_limit=1.5: must be an integer >= 1"),
+        ({"time_limit": 2**63}, "time_limit=9223372036854775808: must be at least 1 and below"),
     ],
 )
 def test_arguments_of_wrong_kinds__are_one_line(tmp_path, changes, message):

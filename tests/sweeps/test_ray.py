@@ -199,10 +199,11 @@ def test_pool_that_cannot_be_made__leaves_no_ray_behind(tmp_path, monkeypatch):
     assert not ray.is_initialized()
 
 
-def test_workers__import_nothing_from_the_current_folder(tmp_path, monkeypatch):
-    here = tmp_path / "here"
-    here.mkdir()
-    (here / "colorsys.py").write_text("raise SystemExit('imported')\n")
+def test_workers__import_nothing_from_the_current_folder_or_that_of_the_runs(tmp_path, monkeypatch):
+    here, runs = tmp_path / "here", tmp_path / "runs"
+    for folder in (here, runs):
+        folder.mkdir()
+        (folder / "colorsys.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.chdir(here)
 
     @ray.remote
@@ -211,9 +212,9 @@ def test_workers__import_nothing_from_the_current_folder(tmp_path, monkeypatch):
 
         return colorsys.__file__
 
-    pool = RayPool("local", tmp_path / "runs", 1, 30.0)
+    pool = RayPool("local", runs, 1, 30.0)
     try:
-        assert not ray.get(imported.remote(), timeout=100).startswith(str(here))
+        assert not ray.get(imported.remote(), timeout=100).startswith(str(tmp_path))
     finally:
         pool.close()
     assert Path.cwd() == here

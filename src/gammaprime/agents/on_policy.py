@@ -153,6 +153,9 @@ class OnPolicy:
 def check_slots(gamma: float, advantage: Any, weighting: Any) -> None:
     """Refuse a pair of slots that cannot work with this γ, or with each other."""
     check_discount("gamma", gamma, one_allowed=True)
+    for name, slot in (("advantage", advantage), ("weighting", weighting)):
+        if isinstance(slot, type):
+            raise ValueError(f"{name}={slot.__name__}: must be an object, {slot.__name__}()")
     if not isinstance(advantage, AdvantageSlot):
         _refuse_slot("advantage", advantage, Advantage, ("check", "num_heads", "estimate"))
     if not isinstance(weighting, WeightingSlot):

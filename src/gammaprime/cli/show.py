@@ -174,7 +174,7 @@ def cells(job: Job) -> tuple[str, str, str, str]:
     speed = told.get("fps", 0.0)
     if not speed:
         return percent, reward, "", ""
-    left = duration((told["total"] - told["steps"]) / speed)
+    left = duration((told["total"] - told["steps"]) / max(speed, 1e-3))
     return percent, reward, f"{speed:,.0f}", left
 
 

@@ -6,7 +6,9 @@ import codecs
 import io
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -97,8 +99,11 @@ def any_encoding() -> Iterator[None]:
 
 @contextmanager
 def outlived() -> Iterator[None]:
-    """Let standard output and error be closed, or their disk be full, without an error."""
+    """Let the terminal be closed, or the disk behind standard output or error be full."""
     before = sys.stdout, sys.stderr
+    hangup = None
+    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # None stands for a stream that was closed before the start.
     sys.stdout, sys.stderr = (Lasting(stream or io.StringIO()) for stream in before)
     try:
@@ -107,6 +112,8 @@ def outlived() -> Iterator[None]:
         sys.stdout.flush()
         sys.stderr.flush()
         sys.stdout, sys.stderr = before
+        if hangup is not None:
+            signal.signal(signal.SIGHUP, hangup)
 
 
 @contextmanager

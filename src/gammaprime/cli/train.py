@@ -39,7 +39,6 @@ def train(words: Sequence[str]) -> int:
     if out is None:
         origin = None if asked.init is None else origins.take_parameters(asked.init).origin
         out = RUNS / RunConfig(*numbers, *run_options, origin, env_kwargs).folder
-    _use_cache(asked.compilation_cache)
 
     class Announce(session.Callback):
         """Prints the folder once it is there: what is refused has none."""
@@ -60,7 +59,8 @@ def train(words: Sequence[str]) -> int:
             keep_replay=asked.keep_replay,
             keep_critic=asked.keep_critic,
             env_kwargs=env_kwargs,
-        )
+        ),
+        asked.compilation_cache,
     )
 
 
@@ -72,37 +72,35 @@ def _prepare() -> None:
     startup.check_packages()
 
 
-def _use_cache(wanted: bool) -> None:
-    from gammaprime.runs import provenance, startup
-
-    if wanted:
-        startup.cache_compilations(provenance.default_cache())
-
-
 def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that was stopped, or lengthen one."""
     _prepare()
     from gammaprime.runs import training
 
-    _use_cache(arguments.cache)
     upkeep = (arguments.checkpoint_seconds, arguments.tensorboard, None, arguments.threads)
     longer = {"steps": arguments.steps, "out": arguments.out, "keep_replay": arguments.keep_replay}
     longer["keep_critic"] = arguments.keep_critic
     return _watch(
-        lambda display: training.resume(arguments.run, [display], *upkeep, progress=False, **longer)
+        lambda display: training.resume(
+            arguments.run, [display], *upkeep, progress=False, **longer
+        ),
+        arguments.cache,
     )
 
 
-def _watch(start: Callable[[Callback], Run]) -> int:
+def _watch(start: Callable[[Callback], Run], use_cache: bool) -> int:
     """Start a run with its live line, and tell how it ended."""
     from gammaprime.cli.show import Display
     from gammaprime.loops.rollout import BreakdownError
-    from gammaprime.runs.interrupts import Interrupted
+    from gammaprime.runs import provenance, startup
+    from gammaprime.runs.interrupts import Interrupted, Interrupts
 
     plain = warnings.formatwarning
     warnings.formatwarning = _one_line  # type: ignore[assignment]
     try:
-        with Display() as display:
+        with Interrupts(active=True), Display() as display:
+            if use_cache:
+                startup.cache_compilations(provenance.default_cache())
             run = start(display)
     except Interrupted as stop:
         print(f"gammaprime: {stop}", file=sys.stderr)

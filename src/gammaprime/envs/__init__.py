@@ -41,10 +41,11 @@ BULLET_TASKS = (
 )
 """Stepped in place, resumed exactly by replay."""
 _BULLET_LIMIT = 1000
-_FALLBACK = (
+_CHANGED = (
     "task={task!r} goes through Gymnasium, at Gymnasium's speed, and a resumed run continues in "
-    "new episodes; the PyBullet tasks stepped in place are {tasks}"
+    "new episodes"
 )
+_FALLBACK = f"{_CHANGED}; the PyBullet tasks stepped in place are {{tasks}}"
 
 
 def make(
@@ -127,6 +128,8 @@ def _make_changed(
             "functools.partial(MyEnv, ...)"
         )
     _known_limit(task)
+    if task in BULLET_TASKS:
+        warnings.warn(_CHANGED.format(task=task), stacklevel=1)
     return GymEnv([registered(task, time_limit, kwargs)] * num_envs, stagger=stagger)
 
 

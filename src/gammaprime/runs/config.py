@@ -118,6 +118,8 @@ class RunConfig:
         hints = _hints(type(self))
         for name in ("agent", "evaluation", "time_limit", "time_feature", "stagger"):
             object.__setattr__(self, name, as_stored(name, vars(self)[name], hints[name]))
+        if self.time_limit is not None and not 0 < self.time_limit < 2**31:
+            raise ValueError(f"time_limit={self.time_limit!r}: must be at least 1 and below 2**31")
         check_env_kwargs(self.env_kwargs)
         object.__setattr__(self, "seed", check_whole("seed", self.seed))
         object.__setattr__(self, "steps", check_steps(self.steps))
@@ -205,6 +207,7 @@ class RunConfig:
             for name in ("every", "episodes", "gamma_prime")
             if f"eval_{name}" in rest
         }
+        _check_task(settings["task"])
         hints, env_kwargs = _hints(cls), rest.pop("env_kwargs", {})
         for name in rest:
             if name not in hints:
@@ -220,6 +223,17 @@ class RunConfig:
             **{name: _typed(name, value, hints[name]) for name, value in rest.items()},
             env_kwargs=env_kwargs,
         )
+
+
+def _check_task(task: Any) -> None:
+    """Refuse what is neither an id nor the description of an object (`Environments.task`)."""
+    if isinstance(task, str):
+        if task.count(":") > 1:
+            raise ValueError(f"task={task!r}: must be an id, or module:id")
+        return
+    known = isinstance(task, dict) and isinstance(task.get("object"), str)
+    if not known or type(task.get("time_limit", 0)) not in (int, type(None)):
+        raise ValueError(f"task={task!r}: must be an id, or the name and spaces of an object")
 
 
 def gamma_prime_of(agent: Agent) -> float | None:
@@ -418,7 +432,10 @@ def _fit(key: str, value: Any, kind: Any) -> Any:
     if kind is float:
         if value == "inf":
             return math.inf
-        return float(value) if type(value) in (int, float) else None
+        try:
+            return float(value) if type(value) in (int, float) else None
+        except OverflowError:
+            return None
     return value if type(value) is kind else None
 
 

@@ -140,6 +140,8 @@ def _check_hashes(path: Path, promise: Table) -> None:
     # Runs of earlier versions promise nothing of their configuration.
     if promise.get("config_sha256") not in (None, config_hash(from_json(config))):
         raise DamagedError(f"{config}: damaged, its hash is not the one in 'done'")
+    if not {"metrics_sha256", "sha256"} & set(promise):
+        raise DamagedError(f"{path / 'done'}: damaged, it has no hash")
     is_run = "metrics_sha256" in promise
     file = path / (METRICS if is_run else "data.npz")
     content = read_lines(path) if is_run else file.read_bytes()
@@ -200,10 +202,11 @@ def begin_or_resume(path: Path, config: Table, manifest: Table) -> None:
     except ValueError as error:  # it decides nothing
         warnings.warn(f"{error}; what the run began with is not known", stacklevel=3)
         return
-    if began.get("config_sha256") not in (None, config_hash(config)):
+    has_checkpoint = any((path / CHECKPOINTS).glob("*.json"))  # which has the hash too
+    if began.get("config_sha256") not in (None, config_hash(config)) and not has_checkpoint:
         raise ValueError(
-            f"{path / 'config.json'}: was changed since the run began; take the change back, or "
-            "start over in another folder"
+            f"{path / 'config.json'}: its hash is not the one in {file.name}, so one of them was "
+            "changed since the run began; take the change back, or start over in another folder"
         )
     for name in ("cpu", "mujoco_build", "versions", "blas_threads", "xla_threads"):
         if name in began and began[name] != manifest.get(name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -20,7 +21,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Context in which the first signal only asks to stop; a second Ctrl-C stops at once."""
+    """Context in which the first signal only asks to stop; a second Ctrl-C stops at once.
+
+    Inside another one, what that one was asked counts.
+    """
 
     def __init__(self, active: bool) -> None:
         self.asked: int | None = None
@@ -31,6 +35,9 @@ class Interrupts:
         # Python handles signals in its main thread alone.
         if self._active and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hear) for number in HEARD}
+            outer = getattr(self._before[signal.SIGINT], "__self__", None)
+            if isinstance(outer, Interrupts) and self.asked is None:
+                self.asked = outer.asked
         return self
 
     def __exit__(
@@ -45,6 +52,8 @@ class Interrupts:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.asked is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        if self.asked is None:
-            sys.stderr.write("\nstopping after this update (Ctrl-C again: at once)\n")
-        self.asked = number
+        first, self.asked = self.asked is None, number
+        if first:
+            # Standard error may be closed, or missing; a stop must not fail because of it.
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stderr.write("\nstopping after this update (Ctrl-C again: at once)\n")

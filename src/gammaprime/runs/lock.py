@@ -33,6 +33,8 @@ BEAT = 2.0
 PATIENCE = 60.0
 """Seconds without a heartbeat after which the lock of another machine is free."""
 PREFIX = ".lock-"
+LARGEST = 1e15
+"""Numbers that a lock holds lie below."""
 
 
 class BusyError(ValueError):
@@ -257,12 +259,14 @@ def _content(path: Path, number: int) -> dict[str, Any]:
 
 def _makes_sense(content: Any) -> bool:
     """Return whether the content of a lock is what `Lock.content` writes."""
-    if not isinstance(content, dict) or type(content.get("pid", 0)) is not int:
+    if not isinstance(content, dict) or not isinstance(content.get("progress", {}), dict):
         return False
-    progress = content.get("progress", {})
-    if not isinstance(progress, dict):
+    pid, created = content.get("pid", 1), content.get("created", 0)
+    numbers = (pid, created, *content.get("progress", {}).values())
+    # NaN is not below a limit, and no limit is too large to be compared with an integer.
+    if not all(type(x) in (int, float) and abs(x) < LARGEST for x in numbers):
         return False
-    return all(type(x) in (int, float) for x in (content.get("created", 0), *progress.values()))
+    return type(pid) is int and 0 < pid < 2**31
 
 
 def _newest(path: Path) -> int:
@@ -271,7 +275,7 @@ def _newest(path: Path) -> int:
 
 def _numbers(path: Path) -> list[int]:
     found = (file.name.removeprefix(PREFIX) for file in path.glob(f"{PREFIX}*"))
-    return [int(number) for number in found if number.isdigit()]
+    return [int(number) for number in found if number.isascii() and number.isdigit()]
 
 
 def _file(path: Path, number: int) -> Path:

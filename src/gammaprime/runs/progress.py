@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import TextIO
 
 from gammaprime.runs.session import Callback, Start, Update
@@ -69,8 +70,7 @@ class ProgressLine(Callback):
 
     def on_start(self, start: Start) -> None:
         """Print what will be trained, with which discounts."""
-        self._stream.write(f"{start}\n")
-        self._stream.flush()
+        self._write(f"{start}\n")
 
     def on_evaluation(self, update: Update) -> None:
         """Note the return of an evaluation."""
@@ -83,14 +83,22 @@ class ProgressLine(Callback):
         if now - self._shown < REFRESH and not last:
             return
         text = self._pace.line(update)
-        self._stream.write(f"\r{text:<{self._width}}" + ("\n" if last else ""))
-        self._stream.flush()
+        self._write(f"\r{text:<{self._width}}" + ("\n" if last else ""))
         self._shown, self._width = now, len(text)
+
+    def _write(self, text: str) -> None:
+        # A run goes on where nobody reads this, and where standard error is closed or missing.
+        with suppress(OSError, ValueError, AttributeError):
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def is_watched() -> bool:
     """Return whether somebody sees standard error: in a terminal or a notebook."""
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    if "ipykernel" in sys.modules:
+        return True
+    # Without a standard error at the start of Python it is None.
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
 
 
 def duration(seconds: float) -> str:

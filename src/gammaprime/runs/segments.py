@@ -106,6 +106,8 @@ def extend(
         for segment in segments:
             if segment not in kept:
                 parity.toggle(_read(folder, segment))
+            elif not segment.file(folder).is_file():
+                raise DamagedError(f"{segment.file(folder)}: is missing")
     except DamagedError as error:
         warnings.warn(f"{error}; the replay buffer is written anew", stacklevel=2)
         kept, start, parity = [], replay.oldest, Parity()

@@ -212,23 +212,26 @@ class Session:
             )
         read_head(self.path / directory.METRICS, saved.metrics_bytes, saved.metrics_sha256)
 
-    def run(self, callbacks: Sequence[Callback]) -> Run:
+    def run(self, callbacks: Sequence[Callback], interrupts: Interrupts) -> Run:
         """Train until all steps are done, or until a callback or a signal stops the run."""
         stopped = False
         start = Start(self.path, self.config, self.loop.steps, self.loop.total_steps)
         for callback in callbacks:
             callback.on_start(start)
-        with Interrupts(active=self.path is not None) as interrupts:
-            try:
-                while not (self.loop.done or stopped):
-                    update = self._advance()
-                    stopped = not _tell(callbacks, update)
-                    self._save(now=stopped or self.loop.done or interrupts.asked is not None)
-                    if interrupts.asked is not None and not self.loop.done:
-                        raise Interrupted(interrupts.asked, self._saved_message())
-            finally:
-                self._close()
-            return self._end()
+        try:
+            while not self.loop.done:
+                if interrupts.asked is not None:
+                    if self.loop.steps > self._saved_step:
+                        self._save(now=True)
+                    raise Interrupted(interrupts.asked, self._saved_message())
+                if stopped:
+                    break
+                update = self._advance()
+                stopped = not _tell(callbacks, update)
+                self._save(now=stopped or self.loop.done)
+        finally:
+            self._close()
+        return self._end()
 
     def _advance(self) -> Update:
         started = time.monotonic()
@@ -347,10 +350,10 @@ class Session:
             self._board.close()
 
     def _saved_message(self) -> str:
-        exact = self.world.env.exact_resume
+        exact, step = self.world.env.exact_resume, self.loop.steps
+        where = f"and saved at step {step} of {self.config.steps}" if step else "before it began"
         return (
-            f"stopped and saved at step {self.loop.steps} of {self.config.steps}; "
-            f"go on with: {self._command()}"
+            f"stopped {where}; go on with: {self._command()}"
             f"{'' if exact else ' (in new episodes: those of this task cannot be saved)'}"
         )
 

@@ -29,11 +29,12 @@ from gammaprime.networks import Policy
 from gammaprime.runs import checkpoint, directory, lock, origins, provenance, segments
 from gammaprime.runs.config import Evaluation, RunConfig, check_env_kwargs
 from gammaprime.runs.environments import Environments, Task, task_name
+from gammaprime.runs.interrupts import Interrupts
 from gammaprime.runs.origins import Source
 from gammaprime.runs.run import Run, read_config
 from gammaprime.runs.session import Callback, Session, Upkeep
 from gammaprime.runs.startup import one_blas_thread, start_jax
-from gammaprime.types import check_steps
+from gammaprime.types import check_count, check_steps
 from gammaprime.typing import FloatArray
 
 AT_ONCE = 10
@@ -98,6 +99,10 @@ def train(
         The run with its metrics and its policy.
     """
     upkeep = Upkeep(checkpoint_seconds, tensorboard, command, threads, keep_replay, keep_critic)
+    if not isinstance(evaluation, Evaluation | None):
+        raise ValueError(f"evaluation={evaluation!r}: must be like Evaluation(every=10_000)")
+    if time_limit is not None:
+        time_limit = check_count("time_limit", time_limit)
     source = None if init is None else origins.take_parameters(init)
     changes = dict(env_kwargs or {})
     check_env_kwargs(changes)
@@ -113,9 +118,11 @@ def _watched(callbacks: Callback | Sequence[Callback], progress: bool | None) ->
     """Return the callbacks, and the line of progress if it is asked for or somebody sees it."""
     from gammaprime.runs.progress import ProgressLine, is_watched
 
-    callbacks = [callbacks] if isinstance(callbacks, Callback) else callbacks
+    listed = [callbacks] if isinstance(callbacks, Callback) else callbacks
+    if not isinstance(listed, Sequence) or not all(isinstance(x, Callback) for x in listed):
+        raise ValueError(f"callbacks={callbacks!r}: must be objects like MyCallback()")
     shown = is_watched() if progress is None else progress
-    return [*callbacks, ProgressLine()] if shown else list(callbacks)
+    return [*listed, ProgressLine()] if shown else list(listed)
 
 
 def train_config(
@@ -150,11 +157,12 @@ def _train(
     world.check_evaluations(config.evaluation)
     if upkeep.keep_replay:
         _check_replay(config.agent, out)
-    start_jax()
-    with one_blas_thread():
+    # From the start of JAX on, which swallows a KeyboardInterrupt that is raised inside of it.
+    with Interrupts(active=out is not None) as interrupts, one_blas_thread():
+        start_jax()
         if out is None:
-            return Session(config, world, upkeep, None, source).run(callbacks)
-        return _train_in(Path(out), config, world, callbacks, upkeep, source)
+            return Session(config, world, upkeep, None, source).run(callbacks, interrupts)
+        return _train_in(Path(out), config, world, callbacks, upkeep, source, interrupts)
 
 
 def _check_replay(agent: Agent, out: str | Path | None) -> None:
@@ -175,6 +183,7 @@ def _train_in(
     callbacks: Sequence[Callback],
     upkeep: Upkeep,
     source: Source | None,
+    interrupts: Interrupts,
 ) -> Run:
     table = config.to_table()
     if directory.is_done(path, table):
@@ -191,7 +200,7 @@ def _train_in(
         directory.begin_or_resume(path, table, manifest)
         if source is not None:
             source.copy_to(path, table)
-        return Session(config, world, upkeep, held, source).run(callbacks)
+        return Session(config, world, upkeep, held, source).run(callbacks, interrupts)
 
 
 def _remove_unused_replay(folder: Path) -> None:

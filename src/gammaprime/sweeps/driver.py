@@ -102,8 +102,8 @@ class Job:
 
 def newest_checkpoint(path: Path) -> int:
     """Return the step from which a run would resume."""
-    steps = (int(f.stem) for f in (path / CHECKPOINTS).glob("*.json") if f.stem.isdigit())
-    return max(steps, default=0)
+    names = (file.stem for file in (path / CHECKPOINTS).glob("*.json"))
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0)
 
 
 def plan(configs: Iterable[tuple[str, RunConfig]], out: Path) -> list[Job]:

@@ -52,8 +52,8 @@ class RayPool:
         self.shared = True
         """False once a node was met that does not see the results folder."""
         with ExitStack() as stack:
-            # Ray lets its workers import from the folder in which it is started.
-            with chdir(out):
+            # Ray lets its workers import from the folder in which it is started: an empty one.
+            with chdir(stack.enter_context(tempfile.TemporaryDirectory(prefix="gammaprime-"))):
                 _connect(address, workers)
             stack.callback(ray.shutdown)
             self._token = _make_token(out.absolute())
