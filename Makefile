@@ -68,14 +68,14 @@ $(VENV)/.train,report $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.pip pypr
 	$(PIP) $(PINS) --editable '.[$*]'
 	@touch $@
 
-# The oldest Stable-Baselines3 and RLlib want an older Gymnasium, RL Zoo an older python-dateutil, Tianshou an older virtualenv.
+# The oldest Stable-Baselines3 and RLlib want an older Gymnasium, RL Zoo an older python-dateutil, Tianshou older virtualenv and pandas.
 $(VENV)/.sb3-2.6.0/.done: WANTED := stable-baselines3==2.6.0 sb3-contrib==2.6.0
 $(VENV)/.sb3-2.6.0/.done: FREE := gymnasium|stable_baselines3|sb3_contrib
 $(VENV)/.zoo/.done: WANTED := rl_zoo3 sb3-contrib
 $(VENV)/.zoo/.done: FREE := python-dateutil
 $(VENV)/.tianshou/.done: EXTRA := [tianshou]
 $(VENV)/.tianshou/.done: WANTED := tianshou==2.0.1
-$(VENV)/.tianshou/.done: FREE := virtualenv|filelock|python-dateutil
+$(VENV)/.tianshou/.done: FREE := virtualenv|filelock|python-dateutil|pandas
 $(VENV)/.rllib/.done: EXTRA := [rllib]
 $(VENV)/.rllib/.done: WANTED := ray==2.60.0
 $(VENV)/.rllib/.done: FREE := gymnasium
