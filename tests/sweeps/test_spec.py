@@ -537,6 +537,12 @@ def test_load__of_a_file_that_is_not_utf_8_names_it(tmp_path):
         spec.load_experiment(tmp_path / "odd.toml")
 
 
+def test_load__of_a_file_that_is_nested_too_deeply_names_it(tmp_path):
+    (tmp_path / "odd.toml").write_text("title = " + 10_000 * "[")
+    with pytest.raises(ValueError, match=r"odd\.toml: not valid TOML: "):
+        spec.load_experiment(tmp_path / "odd.toml")
+
+
 def test_load__of_a_missing_file_says_so():
     with pytest.raises(FileNotFoundError, match=r"nowhere\.toml: no such file"):
         spec.load_experiment("nowhere.toml")

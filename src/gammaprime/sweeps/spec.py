@@ -354,7 +354,7 @@ def parse(text: str, name: str, where: str) -> Experiment:
 def _read(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{where}: not valid TOML: {error}") from None
 
 
