@@ -54,6 +54,17 @@ def test_damaged_wall_clock__stops_nothing(undisturbed, out, content):
     assert fingerprint(out) == fingerprint(undisturbed.path)
 
 
+@pytest.mark.parametrize("seconds", ["NaN", "-Infinity", "1e999", "9" * 400, '"nan"'])
+def test_wall_clock_whose_seconds_are_no_number__stops_nothing(undisturbed, out, seconds):
+    clock = out / "wall_clock.jsonl"
+    steps = [json.loads(line)["time/total_timesteps"] for line in clock.read_text().splitlines()]
+    line = '{"time/time_elapsed": %s, "time/total_timesteps": %d}\n'
+    clock.write_text("".join(line % (seconds, step) for step in steps))
+    assert len(read_history(out).seconds) == 0
+    run(out)
+    assert fingerprint(out) == fingerprint(undisturbed.path)
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", DEEP])
 def test_damaged_manifest__stops_nothing_and_is_told(undisturbed, out, content):
     (out / "manifest.json").write_bytes(content)

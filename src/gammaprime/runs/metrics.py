@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -254,10 +255,11 @@ def _matching(path: Path, steps: Sequence[int]) -> list[tuple[bytes, float]]:
     for line, step in zip(lines, steps, strict=False):
         try:
             row = json.loads(line)
-            if row[STEPS] != step:
+            seconds = float(row["time/time_elapsed"])
+            if row[STEPS] != step or not math.isfinite(seconds):
                 break
-            kept.append((line, float(row["time/time_elapsed"])))
-        except (ValueError, KeyError, TypeError, RecursionError):
+            kept.append((line, seconds))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             break
     return kept
 
