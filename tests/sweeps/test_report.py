@@ -1,5 +1,6 @@
 """A folder of runs knows which sweeps were run into it, with what changes, and reports them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from figures import fake_runs
 from gammaprime.figures import options
-from gammaprime.runs.directory import to_json
+from gammaprime.runs.directory import from_json, to_json
 from gammaprime.sweeps.driver import State
 from gammaprime.sweeps.report import find_notes, read_note, report, write_note
 from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
@@ -146,6 +147,120 @@ def test_run_that_cannot_be_read__is_named_and_the_rest_is_shown(tmp_path, name)
     assert sweep.title in page
     with pytest.raises(ValueError, match=damaged.name):
         sweep.results(tmp_path / "runs")
+
+
+@pytest.fixture
+def unfinished(tmp_path):
+    """A sweep of two runs that were stopped half way, its folder, and the folders of both."""
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    short = {"[0, 1, 2, 3, 4]": "[0, 1]", ', "Walker2d-v4"': "", "100_000": "10_000"}
+    text = fake_runs.CURVES.split('[[variants]]\nname = "PPO 0.999"')[0]
+    for old, new in short.items():
+        text = text.replace(old, new)
+    text += '[figure]\nkind = "curves"\n'
+    root = tmp_path / "runs"
+    sweep, results = fake_runs.stored(text, root, lambda planned: 100.0, lambda planned: 0.5)
+    return sweep, root, [result.path for result in results]
+
+
+def change_json(file, change):
+    table = json.loads(file.read_text())
+    change(table)
+    file.write_text(json.dumps(table))
+
+
+def check_left_out(root, damaged, file, said):
+    """The page names the damaged run alone, once, and shows the other."""
+    page = report(root, root / "page.html", said.append).read_text()
+    assert len(said) == 1
+    assert said[0].startswith(f"left out {damaged.name}: {damaged / file}: ")
+    assert damaged.name in page
+    assert "<svg" in page
+
+
+@pytest.mark.parametrize("in_a_sweep", [True, False])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        *({"versions": x} for x in (None, [1], 5, "x", {"numpy": {"a": 1}})),
+        {"cpu": "\ud800"},
+        {"cpu": {"a": 1}, "cores": [2], "platform": None, "gammaprime": [1], "command": 5},
+    ],
+)
+def test_manifest_with_facts_of_wrong_types__is_shown_without_them(unfinished, facts, in_a_sweep):
+    sweep, root, paths = unfinished
+    if in_a_sweep:
+        write_note(sweep, root)
+    change_json(paths[0] / "manifest.json", lambda table: table.update(facts))
+    said = []
+    page = report(root, root / "page.html", said.append).read_text()
+    assert said == []
+    assert "<svg" in page
+    assert "{&#39;a&#39;" not in page
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"task": x} for x in (None, 5, [1], {}, {"object": [1]}, {"object": None})),
+        *({"seed": x} for x in (None, "1", [1], 0.5, True)),
+    ],
+)
+def test_single_run_whose_task_or_seed_is_none__is_left_out(unfinished, settings):
+    _, root, paths = unfinished
+    change_json(paths[0] / "config.json", lambda table: table["settings"].update(settings))
+    check_left_out(root, paths[0], "config.json", [])
+
+
+@pytest.mark.parametrize("in_a_sweep", [True, False])
+@pytest.mark.parametrize(
+    "row",
+    [
+        *({"episodes": [[5000, 50, x, 1.0, 1.0]]} for x in (1e308, float("nan"), 10**400)),
+        {"episodes": [[5000, 50, 1e308, 1.0, 1.0], [5000, 50, -1e308, 1.0, 1.0]]},
+        {"episodes": [[float("inf"), 50, 1.0, 1.0, 1.0]]},
+        {"episodes": [[1, 2, 3]] * 5},
+        {"time/total_timesteps": 10**400},
+    ],
+)
+def test_run_whose_numbers_cannot_be_drawn__is_left_out(unfinished, row, in_a_sweep):
+    sweep, root, paths = unfinished
+    if in_a_sweep:
+        write_note(sweep, root)
+    metrics = paths[0] / "metrics.jsonl"
+    *lines, last = metrics.read_text().splitlines()
+    metrics.write_text("\n".join([*lines, json.dumps(json.loads(last) | row), ""]))
+    check_left_out(root, paths[0], "metrics.jsonl", [])
+
+
+@pytest.mark.parametrize("kind", [["toy"], {"a": 1}, 5, None])
+def test_folder_whose_kind_is_no_name__is_left_out(unfinished, kind):
+    _, root, paths = unfinished
+    change_json(paths[0] / "config.json", lambda table: table.update(kind=kind))
+    check_left_out(root, paths[0], "config.json", [])
+
+
+@pytest.mark.parametrize("task", ["$\\gama$", "\ud800"])
+def test_single_run_whose_task_has_odd_characters__is_shown(unfinished, task):
+    _, root, paths = unfinished
+    change_json(paths[0] / "config.json", lambda table: table["settings"].update(task=task))
+    assert "<svg" in report(root, root / "page.html").read_text()
+
+
+@pytest.mark.parametrize("settings", [{"gamma": 10**400}, {"lookahead": "x"}, None])
+def test_computation_whose_settings_are_damaged__is_left_out(unfinished, settings):
+    _, root, _ = unfinished
+    load_experiment("weights").run(root)
+    (damaged,) = root.glob("weights-*")
+    change = {
+        "settings": settings and {**from_json(damaged / "config.json")["settings"], **settings}
+    }
+    change_json(damaged / "config.json", lambda table: table.update(change))
+    said = []
+    page = report(root, root / "page.html", said.append).read_text()
+    assert [line.startswith(f"left out {damaged.name}: ") for line in said] == [True]
+    assert damaged.name in page
 
 
 def test_damaged_run__is_not_called_done(tmp_path):

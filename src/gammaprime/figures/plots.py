@@ -78,11 +78,11 @@ def plot(runs: Sequence[History], options: Options) -> Figure:
         figure, axes = style.sheet(len(tasks), options.title or _name(options.metric))
         for task, panel in zip(tasks, axes, strict=True):
             for name, look in chosen.items():
-                panel.plot([], [], label=name, color=look.color, linestyle=look.linestyle)
+                panel.plot([], [], label=_literal(name), color=look.color, linestyle=look.linestyle)
             for line in drawn:
                 if line.task == task:
                     _draw_line(panel, line, chosen[line.name])
-            panel.set(title=task, xlabel=AXES[options.x], ylabel=_name(options.metric))
+            panel.set(title=_literal(task), xlabel=AXES[options.x], ylabel=_name(options.metric))
             panel.set_yscale("log" if options.log else "linear")
             panel.margins(x=0.0)
             if options.x == "steps":
@@ -91,6 +91,11 @@ def plot(runs: Sequence[History], options: Options) -> Figure:
         style.head(figure, axes[0])
         style.footnote(figure, describe(drawn, options))
         return figure
+
+
+def _literal(text: str) -> str:
+    """Return a text that matplotlib draws as it is: no formula, and valid Unicode."""
+    return text.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
 def _draw_line(axes: Axes, line: Line, look: style.Look) -> None:

@@ -72,7 +72,8 @@ def write(
     left_out: names of the sweeps that could not be read.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page(sweeps, pictures, left_out), encoding="utf-8")
+    # Names of folders and processors may hold what is no character.
+    file.write_text(page(sweeps, pictures, left_out), encoding="utf-8", errors="replace")
     return file
 
 
@@ -204,13 +205,14 @@ def to_svg(figure: Figure, name: str, alt: str) -> Markup:
 
 
 def _origin(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Versions and machines behind the numbers, each value once."""
+    """Versions and machines behind the numbers, each value once; other types are ignored."""
     found: dict[str, dict[str, None]] = {}
     for manifest in manifests:
         computed = {name: manifest.get(name) for name in ("python", "numpy", "scipy")}
         facts = {"processor": manifest.get("cpu"), "cores": manifest.get("cores")}
         facts |= {"system": manifest.get("platform"), "gammaprime": manifest.get("gammaprime")}
-        for name, value in (facts | manifest.get("versions", computed)).items():
-            if value is not None:
+        versions = manifest.get("versions", computed)
+        for name, value in (facts | (versions if isinstance(versions, dict) else {})).items():
+            if isinstance(value, str | int):
                 found.setdefault(name, {})[str(value)] = None
     return {name: " · ".join(values) for name, values in found.items()}

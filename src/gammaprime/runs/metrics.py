@@ -96,6 +96,8 @@ def _parse_row(line: bytes, where: str) -> Row:
         raise DamagedError(f"{where}: not valid JSON: {error}") from None
     if not isinstance(row, dict) or type(row.get(STEPS)) is not int:
         raise DamagedError(f"{where}: must be a JSON object with the integer {STEPS}")
+    if not 0 <= row[STEPS] < 2**63:
+        raise DamagedError(f"{where}: {STEPS} must lie in [0, 2^63)")
     return row
 
 

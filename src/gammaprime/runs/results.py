@@ -22,6 +22,8 @@ EVALUATION = (
     "eval/mean_reward_gamma",
     "eval/mean_reward_gamma_prime",
 )
+LARGEST = 1e150
+"""Absolute value of a number of an episode, at most: its square is a finite number too."""
 
 
 class Result(NamedTuple):
@@ -76,6 +78,8 @@ def read_history(path: Path) -> History:
         task = asked if isinstance(asked, str) else asked["object"]
     except (KeyError, TypeError) as error:
         raise DamagedError(f"{path / 'config.json'}: is not complete ({error!r})") from None
+    if not isinstance(task, str) or type(seed) is not int:
+        raise DamagedError(f"{path / 'config.json'}: must have a task and an integer seed")
     is_done(path, table)  # a finished run is refused if its numbers are not those it had
     rows, manifest = read_rows(path), path / "manifest.json"
     about = from_json(manifest) if manifest.is_file() else {}
@@ -161,9 +165,12 @@ def _naming(path: Path) -> Iterator[None]:
     """Name the file whose lines are not those of metrics."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedError(f"{path / METRICS}: is not a file of metrics ({error!r})") from None
 
 
 def _array(rows: Sequence[Sequence[float]], columns: int) -> FloatArray:
-    return np.array(rows, np.float64).reshape(-1, columns)
+    numbers = np.array(rows, np.float64).reshape(len(rows), columns)
+    if not (np.abs(numbers) <= LARGEST).all():
+        raise ValueError(f"a number is not finite, or its absolute value is above {LARGEST:g}")
+    return numbers

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gammaprime.figures.report import Picture
 
 NOTES = "sweeps"
+UNREADABLE = (ValueError, OSError, ImportError, LookupError, TypeError, ArithmeticError)
+"""Errors of reading or drawing a damaged sweep or run."""
 
 
 def write_note(sweep: Sweep, out: Path) -> Path:
@@ -102,9 +104,9 @@ def report(
             if any(result.reached for result in results):
                 sweeps.append((options.read(sweep), results))
                 shown |= {result.path for result in results}
-        except (ValueError, OSError, ImportError, KeyError, TypeError) as error:
+        except UNREADABLE as error:
             leave_out(Path(name), error)
-    pictures += _single_runs(single, left_out, say)
+    pictures += _single_runs(single, leave_out)
     if not sweeps and not pictures:
         if left_out:
             raise ValueError(f"{folder}: nothing is left to show")
@@ -113,7 +115,7 @@ def report(
 
 
 def _single_runs(
-    folders: Sequence[Path], left_out: list[str], say: Callable[[str], None]
+    folders: Sequence[Path], leave_out: Callable[[Path, Exception], None]
 ) -> list[Picture]:
     """Return one picture of all runs that belong to no sweep and have begun."""
     from gammaprime.figures import plots
@@ -124,9 +126,8 @@ def _single_runs(
     for folder in folders:
         try:
             run = read_history(folder)
-        except (ValueError, OSError, KeyError) as error:
-            left_out.append(folder.name)
-            say(f"left out {folder.name}: {error}")
+        except UNREADABLE as error:
+            leave_out(folder, error)
             continue
         if len(run.metrics):
             runs.append(run)
@@ -145,7 +146,9 @@ def _pictures(file: Path) -> list[Picture]:
 
     config = from_json(file)
     kind, path = config.get("kind"), file.parent
-    if not isinstance(kind, str) or kind not in KINDS or not directory.is_done(path, config):
+    if not isinstance(kind, str):
+        raise directory.DamagedError(f"{file}: kind={kind!r}: must be a name")
+    if kind not in KINDS or not directory.is_done(path, config):
         return []
     run = directory.read(path, config)
     name = path.name.rpartition("-")[0]
