@@ -77,7 +77,17 @@ def zero(content, rng):
 
 
 PAIR = re.compile(rb'("[^"]+": )("[^"]*"|[-+.\w]+|\{[^{}]*\}|\[\[.*?\]\]|\[[^\[\]]*\])')
-ODD = (b"null", b"[1]", b'{"a": 1}', b'"x"', b"-1", b"NaN", b"1e999", b"[[1, 1, 1e308, 1, 1]]")
+ODD = (
+    b"null",
+    b"[1]",
+    b'{"a": 1}',
+    b'"x"',
+    b"-1",
+    b"NaN",
+    b"1e999",
+    b"9" * 400,
+    b"[[1, 1, 1e308, 1, 1]]",
+)
 
 
 def replace_values(content, rng):
