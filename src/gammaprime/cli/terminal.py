@@ -102,7 +102,7 @@ def outlived() -> Iterator[None]:
     """Let the terminal be closed, or the disk behind standard output or error be full."""
     before = sys.stdout, sys.stderr
     hangup = None
-    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+    if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
         hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # None stands for a stream that was closed before the start.
     sys.stdout, sys.stderr = (Lasting(stream or io.StringIO()) for stream in before)

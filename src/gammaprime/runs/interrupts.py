@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import FrameType, MethodType, TracebackType
 from typing import Any, Self
 
 HEARD = (signal.SIGINT, signal.SIGTERM)
@@ -35,9 +35,9 @@ class Interrupts:
         # Python handles signals in its main thread alone.
         if self._active and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hear) for number in HEARD}
-            outer = getattr(self._before[signal.SIGINT], "__self__", None)
-            if isinstance(outer, Interrupts) and self.asked is None:
-                self.asked = outer.asked
+            outer = self._before[signal.SIGINT]
+            if isinstance(outer, MethodType) and isinstance(outer.__self__, Interrupts):
+                self.asked = self.asked or outer.__self__.asked
         return self
 
     def __exit__(
