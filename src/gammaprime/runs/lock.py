@@ -34,7 +34,7 @@ PATIENCE = 60.0
 """Seconds without a heartbeat after which the lock of another machine is free."""
 PREFIX = ".lock-"
 LARGEST = 1e15
-"""Numbers that a lock holds lie below."""
+"""Bound on the absolute value of every number in a lock."""
 
 
 class BusyError(ValueError):
@@ -263,7 +263,7 @@ def _makes_sense(content: Any) -> bool:
         return False
     pid, created = content.get("pid", 1), content.get("created", 0)
     numbers = (pid, created, *content.get("progress", {}).values())
-    # NaN is not below a limit, and no limit is too large to be compared with an integer.
+    # NaN is below no limit, and an integer of any size can be compared with one.
     if not all(type(x) in (int, float) and abs(x) < LARGEST for x in numbers):
         return False
     return type(pid) is int and 0 < pid < 2**31
