@@ -40,11 +40,11 @@ CHOSEN = 2
 
 def load(runs: Path) -> dict[str, Shown]:
     """Return the sweeps of the page with what is published of them."""
-    found = {}
+    found, stored = {}, {}
     for name in FIGURES:
         sweep = load_experiment(name)
         assert isinstance(sweep, Sweep)
-        found[name] = Shown(options.read(sweep), sweep.results(runs))
+        found[name] = Shown(options.read(sweep), sweep.results(runs, stored=stored))
     return found
 
 

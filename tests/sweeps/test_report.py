@@ -10,6 +10,7 @@ import pytest
 
 from figures import fake_runs
 from gammaprime.figures import options
+from gammaprime.runs import directory
 from gammaprime.runs.directory import from_json, to_json
 from gammaprime.sweeps.driver import State
 from gammaprime.sweeps.report import find_notes, read_note, report, write_note
@@ -147,6 +148,23 @@ def test_run_that_cannot_be_read__is_named_and_the_rest_is_shown(tmp_path, name)
     assert sweep.title in page
     with pytest.raises(ValueError, match=damaged.name):
         sweep.results(tmp_path / "runs")
+
+
+def test_run_that_two_sweeps_share__is_read_once(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    sweep, results = fake_runs.stored(fake_runs.CURVES, tmp_path, lambda planned: 100.0)
+    write_note(sweep, tmp_path)
+    write_note(sweep.change(seeds=[0, 1]), tmp_path)
+    read, read_lines = [], directory.read_lines
+
+    def count(path):
+        read.append(path)
+        return read_lines(path)
+
+    monkeypatch.setattr(directory, "read_lines", count)
+    report(tmp_path, tmp_path / "page.html")
+    assert sorted(read) == sorted({result.path for result in results})
 
 
 @pytest.fixture

@@ -120,9 +120,25 @@ def is_done(path: Path, config: Table) -> bool:
 
     Other settings or formats, and numbers that are not those in ``done``, are refused.
     """
+    promise = _read_promise(path, config)
+    if promise is not None:
+        _read_promised(path, promise)
+    return promise is not None
+
+
+def read_checked_lines(path: Path, config: Table) -> tuple[bool, bytes]:
+    """Return whether a training run is finished, as `is_done` does, and its lines of metrics."""
+    promise = _read_promise(path, config)
+    if promise is None:
+        return False, read_lines(path)
+    return True, _read_promised(path, promise)
+
+
+def _read_promise(path: Path, config: Table) -> Table | None:
+    """Return the content of ``done``, or None if the run is not finished."""
     check_owner(path, config)
     if not (path / "done").is_file():
-        return False
+        return None
     promise = from_json(path / "done")
     found = promise.get("format", 1)
     if found != FORMAT:
@@ -130,12 +146,11 @@ def is_done(path: Path, config: Table) -> bool:
             f"{path}: is in format {found!r}, this version of gammaprime reads format {FORMAT}; "
             "use the version in its manifest.json, or choose another folder with --out"
         )
-    _check_hashes(path, promise)
-    return True
+    return promise
 
 
-def _check_hashes(path: Path, promise: Table) -> None:
-    """Refuse numbers, or a configuration, whose hash is not the one in ``done``."""
+def _read_promised(path: Path, promise: Table) -> bytes:
+    """Return the numbers of a finished run; refuse those, or a configuration, of another hash."""
     config = path / "config.json"
     # Runs of earlier versions promise nothing of their configuration.
     if promise.get("config_sha256") not in (None, config_hash(from_json(config))):
@@ -148,6 +163,7 @@ def _check_hashes(path: Path, promise: Table) -> None:
     wanted = promise.get("metrics_sha256" if is_run else "sha256")
     if hashlib.sha256(content).hexdigest() != wanted:
         raise DamagedError(f"{file}: damaged, its hash is not the one in 'done'")
+    return content
 
 
 def check_owner(path: Path, config: Table) -> None:

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gammaprime.runs.directory import METRICS, DamagedError, read_lines, to_json
+from gammaprime.runs.directory import (
+    METRICS,
+    DamagedError,
+    Table,
+    read_checked_lines,
+    read_lines,
+    to_json,
+)
 
 if TYPE_CHECKING:  # metrics are read where there is no simulator
     from gammaprime.loops.loop import Progress
@@ -79,6 +86,12 @@ class Metrics(Mapping[str, NDArray[Any]]):
 def read_rows(folder: Path) -> list[Row]:
     """Return the lines of metrics of a run, without a last one that is still being written."""
     return parse_rows(read_lines(folder), folder / METRICS)
+
+
+def read_checked_rows(folder: Path, config: Table) -> tuple[bool, list[Row]]:
+    """Return whether a run is finished, as `directory.is_done` does, and its lines of metrics."""
+    done, content = read_checked_lines(folder, config)
+    return done, parse_rows(content, folder / METRICS)
 
 
 def parse_rows(content: bytes, path: Path) -> list[Row]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gammaprime.runs.directory import METRICS, DamagedError, from_json, is_done
-from gammaprime.runs.metrics import STEPS, WALL_CLOCK, Metrics, Row, read_clock, read_rows
+from gammaprime.runs.directory import METRICS, DamagedError, from_json
+from gammaprime.runs.metrics import STEPS, WALL_CLOCK, Metrics, Row, read_checked_rows, read_clock
 from gammaprime.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def read_history(path: Path) -> History:
         raise DamagedError(f"{path / 'config.json'}: is not complete ({error!r})") from None
     if not isinstance(task, str) or type(seed) is not int:
         raise DamagedError(f"{path / 'config.json'}: must have a task and an integer seed")
-    is_done(path, table)  # a finished run is refused if its numbers are not those it had
-    rows, manifest = read_rows(path), path / "manifest.json"
+    _, rows = read_checked_rows(path, table)
+    manifest = path / "manifest.json"
     about = from_json(manifest) if manifest.is_file() else {}
     seconds = read_clock(path / WALL_CLOCK, [row[STEPS] for row in rows])
     numbers = (Metrics(rows), _episodes(rows, path), np.array(seconds, np.float64))
@@ -103,7 +103,9 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-class _Stored(NamedTuple):
+class Stored(NamedTuple):
+    """Numbers that a run has stored, whichever variant of a sweep it stands for."""
+
     reached: int
     done: bool
     episodes: FloatArray
@@ -115,12 +117,18 @@ def read_results(
     runs: Iterable[tuple[str, RunConfig]],
     root: Path,
     leave_out: Callable[[Path, Exception], None] | None = None,
+    stored: dict[Path, Stored] | None = None,
 ) -> list[Result]:
     """Return the results in a folder of runs, given as (variant, configuration), in their order.
 
-    A run that cannot be read is an error, or told to ``leave_out`` and taken as not begun.
+    Args:
+        runs: variants and configurations.
+        root: folder of the runs.
+        leave_out: called with a run that cannot be read, which then counts as not begun; without
+            it such a run is an error.
+        stored: runs that were read before, by their folders; those that are read are added.
     """
-    stored: dict[Path, _Stored] = {}
+    stored = {} if stored is None else stored
     results = []
     for variant, asked in runs:
         config = asked.resolve()
@@ -132,7 +140,7 @@ def read_results(
                 if leave_out is None:
                     raise
                 leave_out(path, error)
-                stored[path] = _Stored(0, False, _array([], 5), _array([], 4), {})
+                stored[path] = Stored(0, False, _array([], 5), _array([], 4), {})
         found = stored[path]
         about = (variant, str(config.task), config.seed, path, config.steps)
         gamma_prime = table["settings"]["protocol"]["eval_gamma_prime"]
@@ -142,12 +150,12 @@ def read_results(
     return results
 
 
-def _read(path: Path, table: dict[str, Any]) -> _Stored:
-    done = is_done(path, table)
-    manifest, rows = path / "manifest.json", read_rows(path)
+def _read(path: Path, table: dict[str, Any]) -> Stored:
+    done, rows = read_checked_rows(path, table)
+    manifest = path / "manifest.json"
     about = from_json(manifest) if manifest.is_file() else {}
     numbers = (_episodes(rows, path), _evaluations(rows, path))
-    return _Stored(rows[-1][STEPS] if rows else 0, done, *numbers, about)
+    return Stored(rows[-1][STEPS] if rows else 0, done, *numbers, about)
 
 
 def _episodes(rows: Sequence[Row], path: Path) -> FloatArray:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gammaprime.networks import Policy
-from gammaprime.runs.directory import METRICS, from_json, is_done, read_lines
-from gammaprime.runs.metrics import STEPS, Metrics, Row, parse_rows, read_rows
+from gammaprime.runs.directory import METRICS, from_json, read_lines
+from gammaprime.runs.metrics import STEPS, Metrics, Row, parse_rows, read_checked_rows
 
 if TYPE_CHECKING:
     from gammaprime.runs.config import RunConfig
@@ -37,8 +37,8 @@ class Run:
         """Return the run in a folder."""
         folder = Path(path)
         config = read_config(folder)
-        done = is_done(folder, from_json(folder / "config.json"))
-        return cls(folder, config, read_rows(folder), done)
+        done, rows = read_checked_rows(folder, from_json(folder / "config.json"))
+        return cls(folder, config, rows, done)
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)

@@ -16,6 +16,7 @@ from gammaprime.sweeps.spec import KINDS, Sweep, load_experiment, parse, read_ti
 
 if TYPE_CHECKING:
     from gammaprime.figures.report import Picture
+    from gammaprime.runs.results import Stored
 
 NOTES = "sweeps"
 UNREADABLE = (ValueError, OSError, ImportError, LookupError, TypeError, ArithmeticError)
@@ -82,6 +83,7 @@ def report(
         raise FileNotFoundError(f"{folder}: no such folder")
     sweeps, pictures, left_out = [], [], []
     shown: set[Path] = set()
+    stored: dict[Path, Stored] = {}
 
     def leave_out(path: Path, error: Exception) -> None:
         if path.name not in left_out:
@@ -100,7 +102,7 @@ def report(
                     pictures += _pictures(path)
                 continue
             sweep = read_note(path)
-            results = sweep.results(folder, leave_out)
+            results = sweep.results(folder, leave_out, stored)
             if any(result.reached for result in results):
                 sweeps.append((options.read(sweep), results))
                 shown |= {result.path for result in results}

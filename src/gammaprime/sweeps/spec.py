@@ -34,7 +34,7 @@ from gammaprime.types import check_count, check_keys, check_steps, unknown
 if TYPE_CHECKING:
     from gammaprime.agents import Agent
     from gammaprime.runs.config import RunConfig
-    from gammaprime.runs.results import Result
+    from gammaprime.runs.results import Result, Stored
     from gammaprime.sweeps.driver import Job, Watcher
 
 Table = Mapping[str, Any]
@@ -179,14 +179,19 @@ class Sweep:
         self,
         out: str | Path = RUNS,
         leave_out: Callable[[Path, Exception], None] | None = None,
+        stored: dict[Path, Stored] | None = None,
     ) -> list[Result]:
         """Return what the runs in a folder have stored, one for each variant, task and seed.
 
-        A run that cannot be read is an error, or told to ``leave_out`` and taken as not begun.
+        Args:
+            out: folder of the runs.
+            leave_out: called with a run that cannot be read, which then counts as not begun;
+                without it such a run is an error.
+            stored: runs that another sweep on the folder has read; those of this one are added.
         """
         from gammaprime.runs.results import read_results
 
-        return read_results(self.configs(), Path(out), leave_out)
+        return read_results(self.configs(), Path(out), leave_out, stored)
 
     def figure(
         self,
