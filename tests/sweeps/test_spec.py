@@ -62,7 +62,7 @@ SHIPPED = {
     # runs, tasks, seeds, steps
     "fig_onpolicy": (138, SIX, 10, 1_000_000),
     "fig_onpolicy_state": (114, SIX, 10, 1_000_000),
-    "fig_ablation": (390, SIX, 5, 1_000_000),
+    "fig_ablation": (315, SIX, 10, 1_000_000),
     "fig_separating": (30, ("Walker2d-v4",), 10, 1_000_000),
     "fig_td3": (80, FOUR, 5, 1_000_000),
     "fig_sac": (60, FOUR, 5, 1_000_000),
@@ -179,8 +179,8 @@ def test_shipped_sweep__spells_out_every_field_of_taylor_q(name):
 
 def test_figures_that_ask_for_the_same_run__share_its_folder():
     found = {name: set(folders(spec.load_experiment(name))) for name in SHIPPED}
-    assert len(found["fig_ablation"] & found["fig_onpolicy"]) == 60  # PPO, η = 0.01
-    assert len(found["fig_ablation"] & found["fig_onpolicy_state"]) == 60  # PPO, K = 100
+    assert len(found["fig_ablation"] & found["fig_onpolicy"]) == 90  # PPO, η = 0.01
+    assert len(found["fig_ablation"] & found["fig_onpolicy_state"]) == 90  # PPO, K = 100
     assert found["table_td3"] >= found["fig_sac"]
     assert len(found["table_td3"] & found["fig_td3"]) == 60  # all but PPO
 
