@@ -32,6 +32,8 @@ class Claim:
     by: str = FINAL
     says: str = HIGHER
     """Side of the second variant on which the claim sees the first."""
+    share: float = 1.0
+    """Share of the second variant's returns that the first is compared with."""
 
 
 CLAIMS = (
@@ -52,9 +54,11 @@ CLAIMS = (
     ),
     Claim("fig_separating", "TD(Δ) does not improve PPO.", "TD(Δ)", "PPO", says=LOWER),
     Claim("fig_separating", "Nor does TD(Δ) at γ = 0.999.", "TD(Δ) 0.999", "PPO", says=LOWER),
+    Claim("fig_separating", "TD(Δ) varies more over seeds than PPO.", "TD(Δ)", "PPO", by=SPREAD),
     Claim("fig_ablation", "η = 0.03 is worse than η = 0.01.", "η = 0.03", "η = 0.01", says=LOWER),
     Claim("fig_ablation", "Weights of order 10 beat those of order 0.", "K = 10", "K = 0"),
     Claim("fig_ablation", "Weights of order 10 beat those of order ∞.", "K = 10", "K = ∞"),
+    Claim("fig_ablation", "Weights of order 0 reach 80 % of PPO.", "K = 0", "PPO", share=0.8),
 )
 """What the paper's text and captions say of its on-policy figures."""
 
@@ -103,7 +107,9 @@ def measure(claim: Claim, shown: Shown) -> summaries.Finals:
     """Return what variants are compared by, for each finished seed, by variant and task."""
     options, results = shown
     if claim.by == FINAL:
-        return summaries.finals(results, options)
+        shares = {claim.second: claim.share}
+        finals = summaries.finals(results, options)
+        return {(name, task): shares.get(name, 1.0) * x for (name, task), x in finals.items()}
     if claim.by == SPREAD:
         finals = summaries.finals(shared_seeds(claim, results), options)
         return {key: np.abs(x - np.median(x)) if x.size else x for key, x in finals.items()}
@@ -113,6 +119,14 @@ def measure(claim: Claim, shown: Shown) -> summaries.Finals:
             mean = mean_return(result, options)
             found.setdefault((result.variant, result.task), []).append(mean)
     return {key: np.array(means) for key, means in found.items()}
+
+
+def count_equal(shown: Shown, first: str, second: str) -> tuple[int, int]:
+    """Count the tasks and seeds on which two variants had the same episodes, and those of both."""
+    done = {(r.variant, r.task, r.seed): r.episodes for r in shown.results if r.done}
+    pairs = [(x, done.get((second, *run))) for (name, *run), x in done.items() if name == first]
+    equal = [np.array_equal(x, y) for x, y in pairs if y is not None]
+    return sum(equal), len(equal)
 
 
 def shared_seeds(claim: Claim, results: Sequence[Result]) -> list[Result]:

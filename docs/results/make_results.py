@@ -55,6 +55,7 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
     blocks |= {
         "claims": claims_block(decisions),
         "weights": weights_block(),
+        "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
     }
     return {PAGE: blocks, README: {"evidence": evidence_block(decisions)}}
@@ -154,6 +155,14 @@ def weights_block() -> str:
         f"Order 10 keeps {100 * ten[-1] / limit[-1]:.0f} % of γ'^t at {last}.",
     ]
     return "\n".join(f"- {line}" for line in lines)
+
+
+def orders_block(shown: Shown) -> str:
+    """Return on how many seeds orders 100 and ∞ had the same episodes."""
+    equal, both = claims.count_equal(shown, "K = 100", "K = ∞")
+    if not both:
+        return "Order ∞ has not been run."
+    return f"Orders 100 and ∞ had the same episodes, number by number, in {equal} of {both} runs."
 
 
 def round_block(shown: Shown) -> str:

@@ -59,6 +59,25 @@ def test_verdict__follows_separated_seeds(shown, high, says, verdict):
     assert decision.verdict == verdict
 
 
+@pytest.mark.parametrize(("high", "verdict"), [(900.0, claims.HOLDS), (700.0, claims.FAILS)])
+def test_share__is_what_the_first_must_reach_of_the_second(shown, high, verdict):
+    claim = replace(CLAIM, share=0.8)
+    (decision,) = claims.decide([claim], {"curves": shown(high=high)})
+    assert decision.verdict == verdict
+
+
+def test_equal_runs__are_counted_among_those_that_both_have_finished(shown):
+    found = shown()
+    plain = [r for r in found.results if r.variant == "PPO"]
+    copies = [r._replace(variant="copy") for r in plain]
+    both = found._replace(results=[*plain, *copies])
+    assert claims.count_equal(both, "PPO", "copy") == (len(plain), len(plain))
+    fewer = found._replace(results=[*plain, *copies[1:]])
+    assert claims.count_equal(fewer, "PPO", "copy") == (len(plain) - 1, len(plain) - 1)
+    assert claims.count_equal(found, "PPO", "PPO(K)") == (0, len(plain))
+    assert claims.count_equal(shown(share=0.5), "PPO", "PPO(K)") == (0, 0)
+
+
 def test_evidence__names_what_was_decided(shown):
     sweeps = {"curves": shown()}
     wrong = replace(CLAIM, text="The first is.", says=claims.LOWER)
