@@ -7,13 +7,14 @@ these folders as they read those of runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from gammaprime.runs import directory
 from gammaprime.runs.directory import from_json, to_json, write_compressed
-from gammaprime.runs.metrics import read_rows
+from gammaprime.runs.metrics import Row, read_rows
 from gammaprime.runs.results import Result
 from gammaprime.sweeps.report import write_note
 from gammaprime.sweeps.spec import Sweep
@@ -41,18 +42,21 @@ def publish_run(result: Result, out: Path) -> Path:
     if path.resolve() == result.path.resolve():
         raise ValueError(f"{path}: is the run itself; publish into another folder")
     directory.begin(path, result.config, result.manifest)
-    rows = read_rows(result.path)
-    # Off-policy, most lines tell of updates alone; the last says how far the run got.
-    told = [row for row in rows[:-1] if row["episodes"] or any(map(_is_evaluation, row))]
-    lines = [to_json(shorten(row), indent=None) for row in [*told, *rows[-1:]]]
-    content = b"".join(lines)
+    content = pack(read_rows(result.path))
     write_compressed(path, content)
     seconds = from_json(result.path / "done")["seconds"]
     directory.finish_training(path, result.config, sha256(content).hexdigest(), seconds)
     return path
 
 
-def shorten(row: dict[str, Any]) -> dict[str, Any]:
+def pack(rows: Sequence[Row]) -> bytes:
+    """Return the lines of metrics of a run as its published copy has them."""
+    # Off-policy, most lines tell of updates alone; the last says how far the run got.
+    told = [row for row in rows[:-1] if row["episodes"] or any(map(_is_evaluation, row))]
+    return b"".join(to_json(shorten(row), indent=None) for row in [*told, *rows[-1:]])
+
+
+def shorten(row: Row) -> Row:
     """Return the part of a line of metrics that figures read."""
     kept = {key: value for key, value in row.items() if key in KEPT or _is_evaluation(key)}
     return {key: _round(value) for key, value in kept.items()}
