@@ -34,3 +34,18 @@ def test_first_difference__is_found_in_values_and_in_lengths(published):
     changed = lines[1].replace(b'"episodes": [[', b'"episodes": [[1, 1, 1.0, 1.0, 1.0], [')
     assert changed != lines[1]
     assert rerun.first_difference(whole, b"".join([lines[0], changed, *lines[2:]])) == 2 * steps
+
+
+@pytest.mark.parametrize(
+    ("other", "equal"),
+    [
+        ([1000, 10, 71.593], True),  # 71.59249 rounded to 71.5925 first
+        ([1000, 10, 71.60], False),
+        ([1001, 10, 71.592], False),
+        ([1000, 10], False),
+        ([1000, 10, -71.592], False),
+    ],
+)
+def test_same__allows_for_the_last_published_digit_alone(other, equal):
+    assert rerun.same([1000, 10, 71.592], other) is equal
+    assert rerun.same({"a": [1000, 10, 71.592]}, {"a": other}) is equal
