@@ -158,3 +158,25 @@ def test_manifest__has_the_command_of_gammaprime_and_of_no_other_program(monkeyp
         monkeypatch.setattr("sys.argv", [program, "train", "ppo"])
         assert provenance.manifest(0)["command"] == command
     assert provenance.manifest(0, ["gammaprime", "x"])["command"] == ["gammaprime", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n\n"
+            "processor\t: 1\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n",
+            "AMD EPYC (family 25, model 1)",
+        ),
+        ("model name\t: Some: Processor\n", "Some: Processor"),
+    ],
+)
+def test_processor__is_named_with_its_family_and_model(tmp_path, text, name):
+    (tmp_path / "cpuinfo").write_text(text)
+    assert provenance.cpu_model(tmp_path / "cpuinfo") == name
+
+
+def test_processor_that_the_system_does_not_tell__has_a_name(tmp_path):
+    (tmp_path / "cpuinfo").write_text("CPU part\t: 0xd0c\n")
+    known = provenance.cpu_model(tmp_path / "missing")
+    assert provenance.cpu_model(tmp_path / "cpuinfo") == known != ""

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 def draw_sweep(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
     """Draw the runs of a sweep, as far as they got; return the files, pictures first."""
-    from gammaprime.figures import ablations, comparisons, curves, profiles, tables
+    from gammaprime.figures import ablations, comparisons, curves, finals, profiles, tables
 
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {
         "curves": [curves.draw, profiles.draw],
+        "finals": [finals.draw],
         "ablation": [ablations.draw],
         "table": [profiles.draw],
     }

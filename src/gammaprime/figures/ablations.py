@@ -18,10 +18,6 @@ from gammaprime.runs.results import Result
 from gammaprime.typing import FloatArray
 
 AVERAGE = "average"
-CENTRES = {
-    "median_std": ("mean", statistics.mean_interval),
-    "iqm": ("interquartile mean", statistics.pooled_iqm_interval),
-}
 
 
 class Point(NamedTuple):
@@ -61,28 +57,20 @@ def points(results: Sequence[Result], options: FigureOptions) -> list[Point]:
 
     Tasks on which that mean is not positive are left out.
     """
-    returns = summaries.finals(results, options)
-    units = {
-        task: returns.get((options.normalise_by, task), np.empty(0))
-        for task in summaries.tasks_of(results)
-    }
-    units = {task: unit for task, unit in units.items() if unit.size and unit.mean() > 0}
+    scores = summaries.scores(results, options)
+    units = [t for t in summaries.tasks_of(results) if (options.normalise_by, t) in scores]
     found = []
     for panel in options.panels:
-        scores = {
-            variant: {
-                task: statistics.normalise(returns[variant, task], unit)
-                for task, unit in units.items()
-                if returns.get((variant, task), np.empty(0)).size
-            }
+        scored = {
+            variant: {task: scores[variant, task] for task in units if (variant, task) in scores}
             for variant in panel.variants
         }
         # Averages over different tasks do not compare.
-        begun = [own for own in scores.values() if own]
+        begun = [own for own in scored.values() if own]
         shared = [task for task in units if all(task in own for own in begun)]
         places = [*((task, [task]) for task in units), (AVERAGE, shared)]
         for value, variant in zip(panel.values, panel.variants, strict=True):
-            own, about = scores[variant], (panel.label, value, variant)
+            own, about = scored[variant], (panel.label, value, variant)
             for place, tasks in places:
                 seeds = {task: own[task] for task in tasks if task in own}
                 found.append(_point(about, place, seeds, options))
@@ -93,7 +81,7 @@ def _point(
     about: tuple[str, float, str], task: str, seeds: dict[str, FloatArray], options: FigureOptions
 ) -> Point:
     strata = list(seeds.values())
-    centre, interval = CENTRES[options.band]
+    centre, interval = summaries.CENTRES[options.band]
     over = tuple(seeds) if task == AVERAGE else ()
     name = centre.replace(" ", "_") if task == AVERAGE else ""
     if not strata:
@@ -161,7 +149,7 @@ def _draw_average(axes: Axes, panel: Panel, own: Sequence[Point], options: Figur
     low, centre, high = np.array([point.interval for point in averages]).T
     places = np.arange(len(averages))
     axes.fill_between(places, low, high, color=BLUE, alpha=0.16, linewidth=0)
-    name, _ = CENTRES[options.band]
+    name, _ = summaries.CENTRES[options.band]
     axes.plot(places, centre, color=BLUE, marker="o", markersize=3, label=name)
     medians = [point.median for point in averages]
     axes.plot(places, medians, color=ORANGE, marker="s", markersize=3, label="median of tasks")

@@ -14,7 +14,7 @@ from gammaprime.types import check_count, check_keys, unknown
 
 Table = Mapping[str, Any]
 
-KINDS = ("curves", "ablation", "table")
+KINDS = ("curves", "finals", "ablation", "table")
 BANDS = ("median_std", "iqm")
 FORMATS = ("pdf", "tex")
 """Formats that are written if asked for: PDF of pictures, LaTeX of tables."""
@@ -62,7 +62,7 @@ class FigureOptions:
     changed: Table
     variants: tuple[str, ...]
     kind: str
-    """curves, ablation or table."""
+    """curves, finals, ablation or table."""
     compare: tuple[tuple[str, str], ...]
     """Pairs of variants; the first of each is tested against the second."""
     returns: str

@@ -55,31 +55,21 @@ def profiles(
 ) -> tuple[list[Profile], tuple[str, ...]]:
     """Profiles of the variants, and the tasks behind all of them.
 
-    Variants without a finished seed are left out, then tasks that a variant lacks, and tasks on
-    which the mean that scores are divided by is not positive.
+    Variants without a score (`summaries.scores`) are left out, then tasks that a variant lacks.
     """
-    returns = summaries.finals(results, options)
-    variants = [
-        v for v in options.variants if any(x.size for (w, _), x in returns.items() if w == v)
-    ]
-    scored: dict[tuple[str, str], FloatArray] = {}
-    tasks = []
-    for task in summaries.tasks_of(results):
-        unit = returns.get((options.normalise_by, task), np.empty(0))
-        own = [statistics.normalise(returns.get((v, task), np.empty(0)), unit) for v in variants]
-        if all(x.size and np.isfinite(x).all() for x in own):
-            tasks.append(task)
-            scored |= {(v, task): x for v, x in zip(variants, own, strict=True)}
-    if not scored:
+    scores = summaries.scores(results, options)
+    tasks = summaries.scored_tasks(scores, results)
+    if not tasks:
         return [], ()
-    everything = np.concatenate(list(scored.values()))
+    variants = [v for v in options.variants if (v, tasks[0]) in scores]
+    everything = np.concatenate([scores[v, t] for v in variants for t in tasks])
     grid = np.linspace(min(0.0, everything.min()), 1.05 * everything.max(), NUM_POINTS)
     found = []
     for variant in variants:
-        strata = [scored[variant, task] for task in tasks]
+        strata = [scores[variant, task] for task in tasks]
         shares = statistics.performance_profile(strata, grid)
         found.append(Profile(variant, sum(map(len, strata)), grid, shares))
-    return found, tuple(tasks)
+    return found, tasks
 
 
 def plot(options: FigureOptions, found: Sequence[Profile], tasks: Sequence[str]) -> Figure:

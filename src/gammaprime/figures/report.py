@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gammaprime.figures import ablations, comparisons, curves, style, summaries, tables
+from gammaprime.figures import ablations, comparisons, curves, finals, style, summaries, tables
 from gammaprime.figures.options import FigureOptions
 from gammaprime.figures.style import Axes, Figure
 from gammaprime.runs.results import Result
@@ -115,8 +115,9 @@ def _sweep(anchor: str, options: FigureOptions, results: Sequence[Result]) -> di
     found = comparisons.compare(results, options)
     parts, keys, caption = _figure(options, results)
     names = ", ".join(key.name for key in keys)
+    alt = f"lines for {names}" if names else f"rows for {', '.join(options.variants)}"
     drawn = [
-        (title, _panel(f"{anchor}-{i}", f"{title}: lines for {names}", draw))
+        (title, _panel(f"{anchor}-{i}", f"{title}: {alt}", draw))
         for i, (title, draw) in enumerate(parts)
     ]
     return {
@@ -144,6 +145,8 @@ def _figure(
         keys = _keys(style.looks(ablations.tasks_of(points), style.TASKS))
         caption = ablations.describe(options, results, points)
         return ablations.panels(points, options), keys, caption
+    if options.kind == "finals":
+        return finals.panels(options, results), [], finals.describe(options, results)
     lines = curves.lines(results, options)
 
     def panel(task: str) -> Callable[[Axes], None]:

@@ -90,6 +90,18 @@ VARIANTS = {
     "TRPO": Look(GREEN),
     "TD(Δ)": Look(YELLOW),
     "TD(Δ) 0.999": Look(GREEN),
+    "PPO .99474": Look(BLACK, "--"),
+    "PPO .99854": Look(BLACK, "-."),
+    "centred scan, K = 1": Look(ORANGE, "--"),
+    "centred scan, K = 10": Look(ORANGE, "-."),
+    "learned terms, K = 1": Look(GREEN, "--"),
+    "learned terms, K = 3": Look(GREEN, "-."),
+    "control: learned terms unused": Look(PURPLE, "--"),
+    "learned terms, K = 1, and weights, K = ∞": Look(SKY, "-."),
+    "∇V_K, K = 1": Look(PURPLE, "-."),
+    "weights, K = 10": Look(YELLOW, "--"),
+    "weights, K = ∞, normalised": Look(YELLOW, "-."),
+    "averaged weights, K = 10": Look(YELLOW),
     "DDPG": Look(SKY),
     "DDPG-v1": Look(SKY, "--"),
     "DDPG-v2": Look(SKY),
@@ -98,7 +110,7 @@ VARIANTS = {
     "SAC": Look(GREEN),
     "SAC(γ)": Look(PURPLE),
 }
-"""Looks of the variants of the paper: the same in every figure."""
+"""Looks of the variants of shipped figures: the same in every figure."""
 
 TASKS = {
     f"{name}{ending}": Look(colour, dashes)
@@ -145,16 +157,16 @@ def count_columns(count: int, most: int = 3) -> int:
     return min(2 if count == 4 else most, count)
 
 
-def sheet(count: int, title: str, most: int = 3) -> tuple[Figure, list[Axes]]:
+def sheet(count: int, title: str, most: int = 3, height: float = 1.65) -> tuple[Figure, list[Axes]]:
     """Make a figure as wide as the text of a page; call inside ``with context(PRINTED):``.
 
-    It has at most ``most`` panels in a row.
+    It has at most ``most`` panels in a row, and rows of panels have this ``height`` in inches.
     """
     columns = count_columns(count, most)
     rows = -(-count // columns)
     width = TEXT_WIDTH if columns > 1 else 0.65 * TEXT_WIDTH
     # Title, legend and footnote above and below the panels keep their size.
-    figure = Figure(figsize=(width, 1.65 * rows + 0.95), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + 0.95), layout="constrained")
     axes: list[Axes] = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for unused in axes[count:]:
         unused.remove()
@@ -169,6 +181,9 @@ def head(figure: Figure, axes: Axes) -> None:
     columns = max(1, int(width / max(1.1, 0.35 + 0.065 * max(map(len, labels), default=1))))
     rows = -(-len(labels) // columns)
     title = "\n".join(textwrap.wrap(figure.get_suptitle(), int(12 * width)))
+    # A sheet has room for a line of each.
+    more = 0.152 * (title.count("\n") + max(0, rows - 1))
+    figure.set_figheight(figure.get_figheight() + more)
     # Constrained layout leaves no room for a legend here: blank lines of the title do.
     figure.suptitle(title + "\n " * rows, x=MARGIN, ha="left", fontweight="bold", fontsize=9)
     top = 1.0 - (0.075 + 0.152 * (1 + title.count("\n"))) / figure.get_figheight()

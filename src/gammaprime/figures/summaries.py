@@ -21,6 +21,12 @@ Finals = dict[tuple[str, str], FloatArray]
 RETURN, J_GAMMA, J_GAMMA_PRIME = 0, 1, 2
 """Undiscounted return, return at γ, return at γ'."""
 
+CENTRES = {
+    "median_std": ("mean", statistics.mean_interval),
+    "iqm": ("interquartile mean", statistics.pooled_iqm_interval),
+}
+"""Averages of scores over tasks and their names, by the band of a figure."""
+
 LAST_SHARE = 0.1
 """In training, a final return is the mean over episodes that ended in the last tenth of steps."""
 
@@ -66,6 +72,29 @@ def finals(results: Iterable[Result], options: FigureOptions, quantity: int = RE
         key = (group[0].variant, group[0].task)
         found[key] = np.array([x for x in seeds if np.isfinite(x)], np.float64)
     return found
+
+
+def scores(results: Sequence[Result], options: FigureOptions) -> Finals:
+    """Final returns in units of the mean of ``normalise_by`` on the same task.
+
+    Left out: tasks on which that mean is not positive, and variants without a finished seed.
+
+    Paper: x:normalised-score.
+    """
+    returns = finals(results, options)
+    found = {}
+    for (variant, task), own in returns.items():
+        unit = returns.get((options.normalise_by, task), np.empty(0))
+        if own.size and unit.size and unit.mean() > 0:
+            found[variant, task] = statistics.normalise(own, unit)
+    return found
+
+
+def scored_tasks(scores: Finals, results: Iterable[Result]) -> tuple[str, ...]:
+    """Tasks on which all variants with scores have some; other averages do not compare."""
+    variants = {variant for variant, _ in scores}
+    everywhere = tasks_of(results) if variants else ()
+    return tuple(task for task in everywhere if all((v, task) in scores for v in variants))
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:

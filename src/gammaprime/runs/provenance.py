@@ -81,14 +81,20 @@ def versions() -> dict[str, str]:
     return found
 
 
-def cpu_model() -> str:
-    """Return the name of the processor, as far as the system tells it."""
-    info = Path("/proc/cpuinfo")
+def cpu_model(info: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the name of the processor, with family and model where the system tells them.
+
+    Virtual machines give processors that round otherwise the same name.
+    """
+    facts: dict[str, str] = {}
     if info.is_file():
         for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+            name, _, value = line.partition(":")
+            facts.setdefault(name.strip(), value.strip())
+    if "model name" not in facts:
+        return platform.processor() or platform.machine()
+    kind = [f"{n.removeprefix('cpu ')} {facts[n]}" for n in ("cpu family", "model") if n in facts]
+    return facts["model name"] + (f" ({', '.join(kind)})" if kind else "")
 
 
 def mujoco_build() -> str | None:
