@@ -83,6 +83,22 @@ def test_publish__says_where_there_is_nothing(tmp_path):
         publish(load_experiment("smoke"), tmp_path, tmp_path / "published")
 
 
+def test_publish__writes_a_copy_again_only_if_it_is_damaged_or_another(sweep, tmp_path):
+    first, second, third, *_ = stored(sweep, tmp_path / "runs")
+    copies = [publish_run(record, tmp_path / "published") for record in (first, second, third)]
+    whole = [(copy / COMPRESSED).read_bytes() for copy in copies]
+    (copies[1] / COMPRESSED).write_bytes(whole[1][:-9])
+    fake_runs.write(sweep, tmp_path / "other", lambda run: 7.0)
+    (changed,) = [r for r in sweep.results(tmp_path / "other") if r.path.name == copies[2].name]
+    before = [(copy / COMPRESSED).stat().st_mtime_ns for copy in copies]
+    for record in (first, second, changed):
+        publish_run(record, tmp_path / "published")
+    after = [(copy / COMPRESSED).stat().st_mtime_ns for copy in copies]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
+    assert (copies[1] / COMPRESSED).read_bytes() == whole[1]
+    assert (copies[2] / COMPRESSED).read_bytes() != whole[2]
+
+
 def test_publish__never_shortens_the_run_itself(sweep, tmp_path):
     record = stored(sweep, tmp_path / "runs")[0]
     before = (record.path / "metrics.jsonl").read_bytes()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gammaprime.runs import directory
-from gammaprime.runs.directory import from_json, to_json, write_compressed
+from gammaprime.runs.directory import DamagedError, from_json, to_json, write_compressed
 from gammaprime.runs.metrics import Row, read_rows
 from gammaprime.runs.results import Result
 from gammaprime.sweeps.report import write_note
@@ -41,12 +41,24 @@ def publish_run(result: Result, out: Path) -> Path:
     path = out / result.path.name
     if path.resolve() == result.path.resolve():
         raise ValueError(f"{path}: is the run itself; publish into another folder")
-    directory.begin(path, result.config, result.manifest)
     content = pack(read_rows(result.path))
+    digest = sha256(content).hexdigest()
+    if _is_published(path, result.config, digest):
+        return path
+    directory.begin(path, result.config, result.manifest)
     write_compressed(path, content)
     seconds = from_json(result.path / "done")["seconds"]
-    directory.finish_training(path, result.config, sha256(content).hexdigest(), seconds)
+    directory.finish_training(path, result.config, digest, seconds)
     return path
+
+
+def _is_published(path: Path, config: directory.Table, metrics_sha256: str) -> bool:
+    """Return whether a folder holds this copy already, undamaged."""
+    try:
+        done = directory.is_done(path, config)
+    except DamagedError:
+        return False
+    return done and from_json(path / "done").get("metrics_sha256") == metrics_sha256
 
 
 def pack(rows: Sequence[Row]) -> bytes:
