@@ -82,21 +82,21 @@ def _draw_average(options: FigureOptions, results: Sequence[Result], axes: Axes)
     """Draw the average score of each variant with its interval."""
     scores = summaries.scores(results, options)
     tasks = summaries.scored_tasks(scores, results)
-    name, centre = summaries.CENTRES[options.band]
+    _, centre = summaries.CENTRES[options.band]
     for i, (variant, look) in enumerate(style.looks(options.variants).items()):
         if tasks and (variant, tasks[0]) in scores:
             low, value, high = centre([scores[variant, task] for task in tasks])
             axes.plot([low, high], [i, i], color=look.color, linewidth=1.6)
             axes.plot(value, i, "o", color=look.color, markersize=4)
     axes.axvline(1.0, color=BLACK, linewidth=0.8, zorder=1)
-    _set_axis(axes, options, f"{name} / {options.normalise_by}")
+    _set_axis(axes, options, f"relative to {options.normalise_by}")
 
 
 def _set_axis(axes: Axes, options: FigureOptions, label: str) -> None:
     axes.set_yticks(range(len(options.variants)), options.variants)
     axes.set_ylim(len(options.variants) - 0.4, -0.6)
     axes.set_xlabel(label)
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=3)
 
 
 def describe(options: FigureOptions, results: Sequence[Result]) -> str:
