@@ -83,6 +83,15 @@ def test_without_the_first_variant__there_is_no_average(tmp_path):
     *tasks, average = finals.plot(shown, results).axes
     assert [list(dots(axes)) for axes in tasks] == [[1, 2], [1, 2]]
     assert dots(average) == {}
+    assert [text.get_text() for text in average.texts] == ["no run yet"]
+
+
+def test_task_without_runs__says_so(tmp_path):
+    sweep, results = stored(tmp_path, lambda planned: float(planned.task != "Hopper-v4"))
+    hopper, walker, _ = finals.plot(options.read(sweep), results).axes
+    assert [text.get_text() for text in hopper.texts] == ["no run yet"]
+    assert not hopper.get_xticks().size
+    assert not walker.texts
 
 
 def test_files__are_the_picture_and_every_dot(tmp_path):

@@ -123,8 +123,8 @@ def draw_task(axes: Axes, task: str, drawn: Sequence[Line]) -> None:
         solid = np.where(lacking, np.nan, middle)
         axes.plot(line.grid, solid, color=look.color, linestyle=look.linestyle)
     if not any(line.seeds.any() for line in shown.values()):
-        axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", va="center")
-        axes.set(xticks=[], yticks=[])
+        style.mark_empty(axes)
+        axes.set_yticks([])
         return
     axes.margins(x=0.0)
     axes.xaxis.set_major_formatter(style.count_steps)

@@ -70,12 +70,15 @@ def _draw_task(options: FigureOptions, returns: summaries.Finals, task: str, axe
         axes.plot(seeds, np.full(len(seeds), i), "o", color=look.color, markersize=3, alpha=0.7)
         if len(seeds):
             axes.plot(seeds.mean(), i, "|", color=BLACK, markersize=8, markeredgewidth=1.3)
+    _set_axis(axes, options, "final return")
+    if not any(len(returns.get((variant, task), ())) for variant in options.variants):
+        style.mark_empty(axes)
+        return
     unit = returns.get((options.normalise_by, task), np.empty(0))
     if len(unit):
         axes.axvline(float(unit.mean()), color=BLACK, linewidth=0.8, zorder=1)
     if task in options.levels:
         axes.axvline(options.levels[task], color=BLACK, linewidth=0.8, linestyle=":", zorder=1)
-    _set_axis(axes, options, "final return")
 
 
 def _draw_average(options: FigureOptions, results: Sequence[Result], axes: Axes) -> None:
@@ -88,8 +91,11 @@ def _draw_average(options: FigureOptions, results: Sequence[Result], axes: Axes)
             low, value, high = centre([scores[variant, task] for task in tasks])
             axes.plot([low, high], [i, i], color=look.color, linewidth=1.6)
             axes.plot(value, i, "o", color=look.color, markersize=4)
-    axes.axvline(1.0, color=BLACK, linewidth=0.8, zorder=1)
     _set_axis(axes, options, f"relative to {options.normalise_by}")
+    if tasks:
+        axes.axvline(1.0, color=BLACK, linewidth=0.8, zorder=1)
+    else:
+        style.mark_empty(axes)
 
 
 def _set_axis(axes: Axes, options: FigureOptions, label: str) -> None:

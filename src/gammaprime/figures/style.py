@@ -192,6 +192,12 @@ def head(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="upper left", bbox_to_anchor=place, ncols=columns, **space)
 
 
+def mark_empty(axes: Axes) -> None:
+    """Say that there is nothing to draw in a panel yet."""
+    axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", va="center")
+    axes.set_xticks([])
+
+
 def footnote(figure: Figure, text: str) -> None:
     """Put a text under all panels."""
     lines = textwrap.fill(text, int(20 * figure.get_figwidth()))
