@@ -33,7 +33,11 @@ class Claim:
     says: str = HIGHER
     """Side of the second variant on which the claim sees the first."""
     share: float = 1.0
-    """Share of the second variant's returns that the first is compared with."""
+    """Share of the second variant's final returns that the first is compared with."""
+
+    def __post_init__(self) -> None:
+        if self.share != 1.0 and self.by != FINAL:
+            raise ValueError(f"share={self.share}: is for claims about the {FINAL}, not {self.by}")
 
 
 CLAIMS = (

@@ -66,6 +66,11 @@ def test_share__is_what_the_first_must_reach_of_the_second(shown, high, verdict)
     assert decision.verdict == verdict
 
 
+def test_share_of_anything_but_final_returns__is_refused():
+    with pytest.raises(ValueError, match="is for claims about the final return"):
+        replace(CLAIM, share=0.8, by=claims.SPREAD)
+
+
 def test_equal_runs__are_counted_among_those_that_both_have_finished(shown):
     found = shown()
     plain = [r for r in found.results if r.variant == "PPO"]
