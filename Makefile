@@ -12,7 +12,7 @@ PINS := --constraint constraints.txt --build-constraint constraints.txt
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-demo: $(VENV)/.train,report  ## the toy figure, then PPO, PPO(K) and weighted PPO on Hopper-v4, then a page to open
+demo: $(VENV)/.train,report  ## the toy figure, then PPO, PPO(K) and weighted PPO(K) on Hopper-v4, then a page to open
 	$(BIN)/gammaprime run fig_errors
 	$(BIN)/gammaprime figure fig_errors
 	$(BIN)/gammaprime run demo

@@ -115,7 +115,11 @@ def test_options__of_every_shipped_sweep_can_be_read(name):
         ),
         (
             "fig_onpolicy_state",
-            {("PPO(K)", "PPO"), ("PPO + time", "PPO"), ("PPO(K)", "PPO + time")},
+            {
+                ("weighted PPO(K)", "PPO"),
+                ("PPO + time", "PPO"),
+                ("weighted PPO(K)", "PPO + time"),
+            },
         ),
         ("fig_separating", {("TD(Δ)", "PPO"), ("TD(Δ) 0.999", "PPO")}),
         ("fig_td3", {("TD3(γ)", "TD3"), ("TD3(γ)", "DDPG"), ("TD3(γ)", "PPO")}),

@@ -6,6 +6,7 @@ from gammaprime.figures import options, style
 from gammaprime.sweeps import spec
 
 SWEEPS = sorted({*spec.shipped()} - {"fig_errors", "weights"})
+PAPER = [name for name in SWEEPS if spec.load_experiment(name).paper]
 
 
 def variants(name):
@@ -20,13 +21,22 @@ def test_looks__differ_inside_every_shipped_figure(name):
 
 
 def test_looks__of_the_agents_of_the_paper_are_the_same_in_every_figure():
-    paper = [name for name in SWEEPS if spec.load_experiment(name).paper and name != "fig_ablation"]
     seen = {}
-    for name in paper:
+    for name in PAPER:
+        if name == "fig_ablation":
+            continue
         for variant, look in style.looks(variants(name)).items():
             assert variant in style.VARIANTS
             assert seen.setdefault(variant, look) == look
     assert seen["DDPG"] == seen["DDPG-v2"]  # one agent, which the table names otherwise
+
+
+def test_name__stands_for_one_agent_in_every_figure_of_the_paper():
+    seen = {}
+    for name in PAPER:
+        for variant in spec.load_experiment(name).variants:
+            agent = (variant.config.agent, variant.config.time_feature)
+            assert seen.setdefault(variant.name, agent) == agent, (name, variant.name)
 
 
 def test_looks__of_unknown_names_are_theirs_unless_another_has_taken_them():

@@ -119,10 +119,10 @@ def test_fig_onpolicy_state__is_the_papers():
     variants = {
         variant.name: variant for variant in spec.load_experiment("fig_onpolicy_state").variants
     }
-    assert list(variants) == ["PPO", "PPO + time", "PPO(K)"]
+    assert list(variants) == ["PPO", "PPO + time", "weighted PPO(K)"]
     assert [v.config.time_feature for v in variants.values()] == [False, True, False]
     assert variants["PPO + time"].config.agent == variants["PPO"].config.agent == PRESETS["ppo"]
-    weighted = variants["PPO(K)"].config.agent
+    weighted = variants["weighted PPO(K)"].config.agent
     assert weighted.weighting == TaylorWeight(gamma_prime=0.999, order=100, normalise=False)
     assert weighted.advantage == GAE()
 
