@@ -105,6 +105,9 @@ def test_count_seeds__tells_each_variant_where_they_differ():
     both = [record(seed=seed, task=task) for seed in range(3) for task in ("a", "b")]
     assert summaries.count_seeds(both) == "3 seeds"
     assert summaries.count_seeds(both[:2]) == "one seed"
-    assert summaries.count_seeds(both[:5]) == "seeds (PPO 2 to 3)"
+    assert summaries.count_seeds(both[:5]) == "seeds (2 to 3 of PPO)"
     other = [record(seed=seed, variant="TRPO") for seed in range(5)]
-    assert summaries.count_seeds([*both, *other]) == "seeds (PPO 3, TRPO 5)"
+    assert summaries.count_seeds([*both, *other]) == "seeds (3 of PPO; 5 of TRPO)"
+    third = [record(seed=seed, variant="PG") for seed in range(3)]
+    told = "seeds (3 of PPO, PG; 5 of TRPO)"
+    assert summaries.count_seeds([*both, *other, *third]) == told

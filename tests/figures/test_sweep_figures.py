@@ -105,7 +105,7 @@ def test_curves__say_how_many_seeds_they_have_and_what_was_changed(sweep):
 def test_curves__of_variants_with_other_numbers_of_seeds_tell_each(sweep):
     few = [r for r in sweep[1] if r.variant == "PPO" or (r.seed < 2 and r.task == "Hopper-v4")]
     told = texts(curves.plot(options.read(sweep[0]), [r._replace(done=True) for r in few]))
-    assert "over seeds (PPO 5, PPO 0.999 2, PPO(K) 2);" in told
+    assert "over seeds (5 of PPO; 2 of PPO 0.999, PPO(K));" in told
 
 
 def test_draw_sweep__writes_pictures_and_numbers_that_repeat(sweep, tmp_path):

@@ -153,7 +153,8 @@ def _draw_average(axes: Axes, panel: Panel, own: Sequence[Point], options: Figur
     axes.plot(places, centre, color=BLUE, marker="o", markersize=3, label=name)
     medians = [point.median for point in averages]
     axes.plot(places, medians, color=ORANGE, marker="s", markersize=3, label="median of tasks")
-    axes.legend(loc="best")
+    # On white, because the line at 1 crosses the whole panel.
+    axes.legend(loc="best", frameon=True, edgecolor="none", framealpha=0.85)
     _set_axis(axes, panel)
 
 

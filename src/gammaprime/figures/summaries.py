@@ -111,15 +111,18 @@ def tasks_of(results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def count_seeds(results: Iterable[Result]) -> str:
-    """Say how many seeds there are: "5 seeds", or for each variant if they differ."""
+    """Say how many seeds there are: "5 seeds", or of which variants how many if they differ."""
     counts: dict[str, set[int]] = {}
     for group in groups(results):
         counts.setdefault(group[0].variant, set()).add(len(group))
     if len(set().union(*counts.values())) == 1:
         (number,) = set().union(*counts.values())
         return "one seed" if number == 1 else f"{number} seeds"
-    each = [f"{name} {show_range(own)}" for name, own in counts.items()]
-    return f"seeds ({', '.join(each)})"
+    alike: dict[str, list[str]] = {}
+    for name, own in counts.items():
+        alike.setdefault(show_range(own), []).append(name)
+    each = [f"{count} of {', '.join(names)}" for count, names in alike.items()]
+    return f"seeds ({'; '.join(each)})"
 
 
 def show_range(numbers: Iterable[int]) -> str:
