@@ -1,8 +1,23 @@
-"""Numbers in the text of the published results are those of the published tables."""
+"""Numbers in the text and the tables of the published results are those of the published runs."""
 
 from pathlib import Path
 
+import pytest
+
+from gammaprime.figures import comparisons, options, tables
+from gammaprime.sweeps.spec import load_experiment
+
 PUBLISHED = Path(__file__).parents[2] / "results/published"
+SWEEPS = sorted(path.name.removesuffix("_table.md") for path in PUBLISHED.glob("*_table.md"))
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_published_tables__are_those_of_the_published_runs(name, tmp_path):
+    sweep = load_experiment(name)
+    results, asked = sweep.results(PUBLISHED / "runs"), options.read(sweep)
+    for draw in (tables.draw, tables.draw_seeds, comparisons.draw):
+        (page,) = [file for file in draw(asked, results, tmp_path) if file.suffix == ".md"]
+        assert page.read_text() == (PUBLISHED / page.name).read_text()
 
 
 def test_scores_of_the_presets__are_those_of_the_table_that_was_drawn():
