@@ -32,7 +32,8 @@ PAGE = ROOT / "docs/results.md"
 README = ROOT / "README.md"
 PUBLISHED = ROOT / "results/published"
 COMMAND = "python docs/results/make_results.py"
-FIGURES = ("fig_onpolicy", "fig_onpolicy_state", "fig_separating", "fig_ablation", "ours")
+ON_POLICY = ("fig_onpolicy", "fig_onpolicy_state", "fig_separating", "fig_ablation", "ours")
+OFF_POLICY = "learning_offpolicy"
 NOT_CANDIDATES = ("PPO", "PPO .99474", "PPO .99854", "control: learned terms unused")
 """Variants of `ours` that its second round does not choose from."""
 CHOSEN = 2
@@ -41,7 +42,7 @@ CHOSEN = 2
 def load(runs: Path) -> dict[str, Shown]:
     """Return the sweeps of the page with what is published of them."""
     found, stored = {}, {}
-    for name in FIGURES:
+    for name in (*ON_POLICY, OFF_POLICY):
         sweep = load_experiment(name)
         assert isinstance(sweep, Sweep)
         found[name] = Shown(options.read(sweep), sweep.results(runs, stored=stored))
@@ -57,6 +58,7 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
         "weights": weights_block(),
         "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
+        "comparisons": comparisons_block(sweeps[OFF_POLICY]),
     }
     return {PAGE: blocks, README: {"evidence": evidence_block(decisions)}}
 
@@ -140,6 +142,12 @@ def _final_row(row: tables.FinalReturn, shown: Shown) -> list[str]:
         f"{np.median(seconds) / 60:.1f}",
         high,
     ]
+
+
+def comparisons_block(shown: Shown) -> str:
+    """Return the comparisons that a sweep asks for, adjusted for each other alone."""
+    found = comparisons.compare(shown.results, shown.options)
+    return comparisons.overall_table(found).markdown() if found.overall else comparisons.NOTHING
 
 
 def weights_block() -> str:
