@@ -88,6 +88,14 @@ class Decision(NamedTuple):
     verdict: str
 
 
+def claims_of(name: str, shown: Shown) -> list[Claim]:
+    """Return a claim for each pair that a sweep of our own compares: the first ends higher."""
+    return [
+        Claim(name, f"{first} ends higher than {second}.", first, second)
+        for first, second in shown.options.compare
+    ]
+
+
 def decide(claims: Sequence[Claim], sweeps: Mapping[str, Shown]) -> list[Decision]:
     """Compare the variants of every claim; p-values are adjusted for those that have runs."""
     measured = [measure(claim, sweeps[claim.sweep]) for claim in claims]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs
 
+import advice
 import claims
 import numpy as np
 from blocks import main, table
@@ -25,7 +26,7 @@ from claims import CLAIMS, Decision, Shown
 from gammaprime.estimators import update_weights
 from gammaprime.figures import comparisons, options, summaries, tables
 from gammaprime.runs.directory import from_json
-from gammaprime.sweeps.spec import Sweep, load_experiment
+from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/results.md"
@@ -34,6 +35,9 @@ PUBLISHED = ROOT / "results/published"
 COMMAND = "python docs/results/make_results.py"
 ON_POLICY = ("fig_onpolicy", "fig_onpolicy_state", "fig_separating", "fig_ablation", "ours")
 OFF_POLICY = "learning_offpolicy"
+ROUNDS = ("ours_second", "ours_trpo")
+"""Specs that second_round.py writes when the first round is complete."""
+NOT_CHOSEN = "Not chosen yet: the first round is not complete."
 NOT_CANDIDATES = ("PPO", "PPO .99474", "PPO .99854", "control: learned terms unused")
 """Variants of `ours` that its second round does not choose from."""
 CHOSEN = 2
@@ -42,7 +46,7 @@ CHOSEN = 2
 def load(runs: Path) -> dict[str, Shown]:
     """Return the sweeps of the page with what is published of them."""
     found, stored = {}, {}
-    for name in (*ON_POLICY, OFF_POLICY):
+    for name in (*ON_POLICY, OFF_POLICY, *(set(ROUNDS) & set(shipped()))):
         sweep = load_experiment(name)
         assert isinstance(sweep, Sweep)
         found[name] = Shown(options.read(sweep), sweep.results(runs, stored=stored))
@@ -51,20 +55,29 @@ def load(runs: Path) -> dict[str, Shown]:
 
 def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
     """Return every generated part of the page, and what README says of it."""
-    decisions = claims.decide(CLAIMS, sweeps)
-    blocks = {name: figure_block(name, shown) for name, shown in sweeps.items()}
+    own = [
+        claim for name in ROUNDS if name in sweeps for claim in claims.claims_of(name, sweeps[name])
+    ]
+    decisions = claims.decide([*CLAIMS, *own], sweeps)
+    paper, rounds = decisions[: len(CLAIMS)], decisions[len(CLAIMS) :]
+    second = sweeps.get(advice.SECOND)
+    blocks = dict.fromkeys(ROUNDS, NOT_CHOSEN)
+    blocks |= {name: figure_block(name, shown) for name, shown in sweeps.items()}
     blocks |= {
-        "claims": claims_block(decisions),
+        "claims": claims_block(paper),
         "weights": weights_block(),
         "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
+        "rounds": claims_block(rounds) if rounds else NOT_CHOSEN,
         "comparisons": comparisons_block(sweeps[OFF_POLICY]),
+        "use": advice.use_block(second, rounds),
     }
-    return {PAGE: blocks, README: {"evidence": evidence_block(decisions)}}
+    evidence = f"{evidence_block(paper)}\n{advice.evidence(second, rounds)}"
+    return {PAGE: blocks, README: {"evidence": evidence}}
 
 
 def evidence_block(decisions: Sequence[Decision]) -> str:
-    """Return the verdicts in two sentences."""
+    """Return the verdicts on the paper's claims in a sentence."""
 
     def told(verdict: str, one: str, more: str) -> str:
         own = [decision.claim.text.rstrip(".") for decision in decisions if decision[2] == verdict]
@@ -77,8 +90,7 @@ def evidence_block(decisions: Sequence[Decision]) -> str:
     return (
         f"**Evidence so far.** Of the {len(decisions)} claims that the paper makes about its "
         f"on-policy figures,\n{held},\n{failed}, "
-        f"and {len(waiting)} are not decided by the runs so far ([results](docs/results.md)).\n"
-        "That an expansion beats PPO at a matched discount has not been shown."
+        f"and {len(waiting)} are not decided by the runs so far ([results](docs/results.md))."
     )
 
 
@@ -175,17 +187,25 @@ def orders_block(shown: Shown) -> str:
 
 def round_block(shown: Shown) -> str:
     """Return the ranking of the first round of `ours`, and whom it sends to the second."""
-    names = [v for v in shown.options.variants if v not in NOT_CANDIDATES]
-    ranks = claims.rank(shown, names)
-    done = sum(result.done for result in shown.results)
+    ranks = rank_candidates(shown)
     if not ranks:
         return "The first round has not been run."
-    rows = [[name, f"{mean:.2f}"] for name, mean in ranks]
-    text = table(("candidate", "mean rank"), rows)
-    if done < len(shown.results):
-        return f"{text}\n\nThe first round is not complete: nothing is chosen yet."
-    chosen = " and ".join(name for name, _ in ranks[:CHOSEN])
-    return f"{text}\n\nChosen for the second round: {chosen}."
+    text = table(("candidate", "mean rank"), [[name, f"{mean:.2f}"] for name, mean in ranks])
+    if chosen := choose(shown):
+        return f"{text}\n\nChosen for the second round: {' and '.join(chosen)}."
+    return f"{text}\n\nThe first round is not complete: nothing is chosen yet."
+
+
+def rank_candidates(shown: Shown) -> list[tuple[str, float]]:
+    """Return the expansions of the first round by their mean rank, the best first."""
+    return claims.rank(shown, [v for v in shown.options.variants if v not in NOT_CANDIDATES])
+
+
+def choose(shown: Shown) -> list[str]:
+    """Return the expansions that go on to the second round; none while the first has runs to do."""
+    if not all(result.done for result in shown.results):
+        return []
+    return [name for name, _ in rank_candidates(shown)[:CHOSEN]]
 
 
 if __name__ == "__main__":
