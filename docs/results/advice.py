@@ -1,4 +1,4 @@
-"""What docs/results.md recommends, and how it is written in Python and in the shell."""
+"""Recommendation of docs/results.md, with its lines of Python and shell."""
 
 from __future__ import annotations
 
