@@ -35,7 +35,7 @@ PUBLISHED = ROOT / "results/published"
 COMMAND = "python docs/results/make_results.py"
 ON_POLICY = ("fig_onpolicy", "fig_onpolicy_state", "fig_separating", "fig_ablation", "ours")
 OFF_POLICY = "learning_offpolicy"
-ROUNDS = ("ours_second", "ours_trpo")
+ROUNDS = (advice.SECOND, "ours_trpo")
 """Specs that second_round.py writes when the first round is complete."""
 NOT_CHOSEN = "Not chosen yet: the first round is not complete."
 NOT_CANDIDATES = ("PPO", "PPO .99474", "PPO .99854", "control: learned terms unused")
@@ -46,7 +46,7 @@ CHOSEN = 2
 def load(runs: Path) -> dict[str, Shown]:
     """Return the sweeps of the page with what is published of them."""
     found, stored = {}, {}
-    for name in (*ON_POLICY, OFF_POLICY, *(set(ROUNDS) & set(shipped()))):
+    for name in (*ON_POLICY, OFF_POLICY, *(own for own in ROUNDS if own in shipped())):
         sweep = load_experiment(name)
         assert isinstance(sweep, Sweep)
         found[name] = Shown(options.read(sweep), sweep.results(runs, stored=stored))
@@ -187,13 +187,14 @@ def orders_block(shown: Shown) -> str:
 
 def round_block(shown: Shown) -> str:
     """Return the ranking of the first round of `ours`, and whom it sends to the second."""
+    waiting = "The first round is not complete: nothing is chosen yet."
     ranks = rank_candidates(shown)
     if not ranks:
-        return "The first round has not been run."
+        return waiting
     text = table(("candidate", "mean rank"), [[name, f"{mean:.2f}"] for name, mean in ranks])
     if chosen := choose(shown):
         return f"{text}\n\nChosen for the second round: {' and '.join(chosen)}."
-    return f"{text}\n\nThe first round is not complete: nothing is chosen yet."
+    return f"{text}\n\n{waiting}"
 
 
 def rank_candidates(shown: Shown) -> list[tuple[str, float]]:

@@ -15,6 +15,7 @@ import tomllib
 from importlib import resources
 
 import make_results
+from advice import PLAIN
 from claims import Shown
 
 from gammaprime.agents import OnPolicyAgent
@@ -23,7 +24,7 @@ from gammaprime.estimators import effective_horizon
 from gammaprime.sweeps.spec import load_experiment
 
 EXPERIMENTS = make_results.ROOT / "src/gammaprime/experiments"
-FIRST, PLAIN = "ours", "PPO"
+FIRST = "ours"
 HEAD = """\
 # {comment}
 # Written by docs/results/second_round.py, by the rule in ours.toml, from its published runs.
@@ -48,7 +49,8 @@ def write_specs(shown: Shown) -> dict[str, str]:
     chosen = make_results.choose(shown)
     if not chosen:
         return {}
-    return {"ours_second": write_second(chosen), "ours_trpo": write_trpo(chosen)}
+    texts = (write_second(chosen), write_trpo(chosen))
+    return dict(zip(make_results.ROUNDS, texts, strict=True))
 
 
 def write_second(chosen: list[str]) -> str:
