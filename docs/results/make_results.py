@@ -38,7 +38,7 @@ OFF_POLICY = "learning_offpolicy"
 ROUNDS = (advice.SECOND, "ours_trpo")
 """Specs that second_round.py writes when the first round is complete."""
 NOT_CHOSEN = "Not chosen yet: the first round is not complete."
-NOT_CANDIDATES = ("PPO", "PPO .99474", "PPO .99854", "control: learned terms unused")
+NOT_CANDIDATES = ("PPO", "PPO 0.99474", "PPO 0.99854", "control: learned terms unused")
 """Variants of `ours` that its second round does not choose from."""
 CHOSEN = 2
 

@@ -56,7 +56,7 @@ def write_specs(shown: Shown) -> dict[str, str]:
 def write_second(chosen: list[str]) -> str:
     """Return the spec that compares the chosen expansions with PPO at their matched discounts."""
     matched = {name: matched_discount(name) for name in chosen}
-    rivals = {gamma: f"PPO {str(gamma).removeprefix('0')}" for gamma in sorted(matched.values())}
+    rivals = {gamma: f"PPO {gamma}" for gamma in sorted(matched.values())}
     variants = [(PLAIN, "")]
     variants += [(rival, f"gamma = {gamma}\n") for gamma, rival in rivals.items()]
     variants += [(name, read_settings()[name]) for name in chosen]

@@ -12,7 +12,7 @@ from results_tool import advice, claims, make_results, second_round
 from tests.figures import fake_runs
 
 BEST = {"learned terms, K = 3": 3000.0, "weights, K = ∞, normalised": 2000.0}
-MATCHED = {"learned terms, K = 3": "PPO .99709", "weights, K = ∞, normalised": "PPO .999"}
+MATCHED = {"learned terms, K = 3": "PPO 0.99709", "weights, K = ∞, normalised": "PPO 0.999"}
 
 
 def first_round(folder, share=lambda run: 1.0):
@@ -34,7 +34,7 @@ def agents(sweep):
 
 def test_second_round__has_the_two_best_beside_ppo_and_its_matched_discounts(specs):
     found, first = agents(specs["ours_second"]), agents(spec.load_experiment("ours"))
-    assert list(found) == ["PPO", "PPO .99709", "PPO .999", *BEST]
+    assert list(found) == ["PPO", "PPO 0.99709", "PPO 0.999", *BEST]
     assert {name: found[name] for name in ("PPO", *BEST)} == {
         name: first[name] for name in ("PPO", *BEST)
     }
@@ -107,10 +107,10 @@ def judge(specs, tmp_path):
         (BEST, "learned terms, K = 3"),
         ({"weights, K = ∞, normalised": 2000.0}, "weights, K = ∞, normalised"),
         # Above PPO alone is not enough: the discount does as well.
-        ({"learned terms, K = 3": 2000.0, "PPO .99709": 2000.0}, "PPO .99709"),
-        ({"PPO .999": 2000.0}, "PPO .999"),
+        ({"learned terms, K = 3": 2000.0, "PPO 0.99709": 2000.0}, "PPO 0.99709"),
+        ({"PPO 0.999": 2000.0}, "PPO 0.999"),
         ({}, "PPO"),
-        ({"learned terms, K = 3": 500.0, "PPO .999": 500.0}, "PPO"),
+        ({"learned terms, K = 3": 500.0, "PPO 0.999": 500.0}, "PPO"),
     ],
 )
 def test_advice__is_the_first_that_ends_higher_than_all_it_is_compared_with(judge, levels, advised):
@@ -122,7 +122,7 @@ def test_advice__is_the_first_that_ends_higher_than_all_it_is_compared_with(judg
 
 def test_advice__tells_the_lines_to_type_and_every_comparison_that_it_rests_on(judge):
     text = advice.use_block(*judge(BEST))
-    assert "it ended higher than PPO .99709 and than PPO." in text
+    assert "it ended higher than PPO 0.99709 and than PPO." in text
     assert "agent = gp.PPO(advantage=gp.TaylorCritic(order=3))\n" in text
     line = "gammaprime train ppo --task HalfCheetah-v4 advantage:taylor-critic --advantage.order 3"
     assert f"{line}\n" in text
