@@ -148,7 +148,7 @@ def _final_row(row: tables.FinalReturn, shown: Shown) -> list[str]:
         row.task,
         row.variant,
         str(row.seeds),
-        f"{tables.show(row.mean)} ± {tables.show(row.spread / shown.options.spread)}",
+        row.text(),
         tables.show(row.mean_gamma),
         tables.show(row.mean_gamma_prime),
         f"{np.median(seconds) / 60:.1f}",

@@ -140,3 +140,11 @@ def test_tie_of_ranks__goes_to_the_one_that_is_listed_first(shown):
     equal = shown(high=1000.0)
     assert claims.rank(equal, ["PPO(K)", "PPO"])[0][0] == "PPO(K)"
     assert claims.rank(equal, ["PPO", "PPO(K)"])[0][0] == "PPO"
+
+
+def test_return_of_a_single_seed__has_no_deviation(shown):
+    found = shown()
+    both = make_results.figure_block("curves", found)
+    assert "| Hopper-v4 | PPO | 5 | 1002 ± 1.41 |" in both  # 1000 to 1004: their deviation is √2
+    alone = found._replace(results=[r for r in found.results if r.seed == 2])
+    assert "| Hopper-v4 | PPO | 1 | 1002 |" in make_results.figure_block("curves", alone)

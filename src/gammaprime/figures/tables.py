@@ -126,14 +126,17 @@ class FinalReturn(NamedTuple):
     above: Interval
     """Share of seeds above the level, or NaN."""
 
+    def text(self) -> str:
+        """Return 3601 ± 879, or 3601 if there is only one seed."""
+        return show(self.mean) + (f" ± {show(self.spread)}" if self.seeds > 1 else "")
+
     def cell(self) -> Cell:
         """Return 3601 ± 879 with the number of seeds."""
         if not self.seeds:
             return Cell("–")
-        text = show(self.mean) + (f" ± {show(self.spread)}" if self.seeds > 1 else "")
         missing = f" of {self.seeds_asked}" if self.seeds < self.seeds_asked else ""
         high = "" if np.isnan(self.level) else f"; {self.seeds * self.above.value:.0f} high"
-        return Cell(text, f"({self.seeds}{missing}{high})", self.best)
+        return Cell(self.text(), f"({self.seeds}{missing}{high})", self.best)
 
 
 def draw(options: FigureOptions, results: Sequence[Result], folder: Path) -> list[Path]:
