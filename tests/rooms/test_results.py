@@ -148,3 +148,9 @@ def test_return_of_a_single_seed__has_no_deviation(shown):
     assert "| Hopper-v4 | PPO | 5 | 1002 ± 1.41 |" in both  # 1000 to 1004: their deviation is √2
     alone = found._replace(results=[r for r in found.results if r.seed == 2])
     assert "| Hopper-v4 | PPO | 1 | 1002 |" in make_results.figure_block("curves", alone)
+
+
+def test_every_sweep_of_the_page__has_the_deviation_and_the_discount_that_its_text_names():
+    for shown in make_results.load(make_results.PUBLISHED / "runs").values():
+        assert shown.options.spread == 1.0
+        assert {result.gamma_prime for result in shown.results if result.done} == {0.999}
