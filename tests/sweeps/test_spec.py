@@ -68,6 +68,8 @@ SHIPPED = {
     "fig_sac": (60, FOUR, 5, 1_000_000),
     "table_td3": (120, FOUR, 5, 1_000_000),
     "ours": (117, GYM, 3, 1_000_000),
+    "ours_second": (150, GYM, 10, 1_000_000),
+    "ours_trpo": (45, GYM, 5, 1_000_000),
     "learning_onpolicy": (30, ("HalfCheetah-v4", "Walker2d-v4", "Hopper-v4"), 5, 1_000_000),
     "learning_offpolicy": (18, ("HalfCheetah-v4", "Hopper-v4"), 3, 300_000),
     "demo": (6, ("Hopper-v4",), 2, 200_000),
