@@ -21,7 +21,7 @@ import advice
 import claims
 import numpy as np
 from blocks import main, table
-from claims import CLAIMS, Decision, Shown
+from claims import CLAIMS, Claim, Decision, Shown
 
 from gammaprime.estimators import update_weights
 from gammaprime.figures import comparisons, options, summaries, tables
@@ -38,7 +38,13 @@ OFF_POLICY = "learning_offpolicy"
 ROUNDS = (advice.SECOND, "ours_trpo")
 """Specs that second_round.py writes when the first round is complete."""
 NOT_CHOSEN = "Not chosen yet: the first round is not complete."
-NOT_CANDIDATES = ("PPO", "PPO 0.99474", "PPO 0.99854", "control: learned terms unused")
+CONTROL = Claim(
+    "ours",
+    "Learned terms, K = 1 end higher than their control.",
+    "learned terms, K = 1",
+    "control: learned terms unused",
+)
+NOT_CANDIDATES = ("PPO", "PPO 0.99474", "PPO 0.99854", CONTROL.second)
 """Variants of `ours` that its second round does not choose from."""
 CHOSEN = 2
 
@@ -68,6 +74,7 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
         "weights": weights_block(),
         "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
+        "control": claims_block(claims.decide([CONTROL], sweeps)),
         "rounds": claims_block(rounds) if rounds else NOT_CHOSEN,
         "comparisons": comparisons_block(sweeps[OFF_POLICY]),
         "use": advice.use_block(second, rounds),

@@ -39,7 +39,7 @@ def test_page__is_what_the_published_runs_show():
 
 def test_every_claim__names_variants_of_its_sweep():
     sweeps = make_results.load(make_results.PUBLISHED / "runs")
-    for claim in claims.CLAIMS:
+    for claim in (*claims.CLAIMS, make_results.CONTROL):
         assert {claim.first, claim.second} <= set(sweeps[claim.sweep].options.variants)
 
 

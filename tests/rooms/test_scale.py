@@ -92,7 +92,7 @@ def test_cost_of_run__is_steps_over_speed_and_the_evaluations_of_its_protocol():
 
 def test_kinds__are_told_apart_by_name():
     names = {costs.name_of(config) for config in costs.configs_by_kind(SWEEPS).values()}
-    on_policy = {"PPO", "PPO, weighted", "PPO, averaged", "TRPO"}
+    on_policy = {"PPO", "PPO, weighted", "PPO, averaged", "TRPO", "TRPO, weighted"}
     assert names == on_policy | {"DDPG", "TD3", "TD3(γ)", "SAC", "SAC(γ)"}
 
 
