@@ -20,6 +20,12 @@ def test_looks__differ_inside_every_shipped_figure(name):
     assert len(set(chosen.values())) == len(chosen)
 
 
+@pytest.mark.parametrize("name", ["ours_second", "ours_trpo"])
+def test_colours__differ_where_bands_overlap_and_dashes_do_not_tell_them_apart(name):
+    chosen = style.looks(variants(name)).values()
+    assert len({look.color for look in chosen}) == len(chosen)
+
+
 def test_looks__of_the_agents_of_the_paper_are_the_same_in_every_figure():
     seen = {}
     for name in PAPER:
