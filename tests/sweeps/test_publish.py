@@ -2,10 +2,13 @@
 
 import json
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 from gammaprime.runs.directory import COMPRESSED, read_lines
+from gammaprime.runs.metrics import leave_out_ends, parse_rows
 from gammaprime.runs.run import read_metrics
 from gammaprime.sweeps.publish import publish, publish_run
 from gammaprime.sweeps.report import NOTES, find_notes, read_note
@@ -54,6 +57,31 @@ def test_publish__leaves_out_what_no_figure_reads(sweep, tmp_path):
     lines = read_lines(path).decode().splitlines()
     assert len(lines) == len(rows) - 2
     assert "train/loss" not in "".join(lines)
+
+
+def one_after_another(lengths):
+    ends = np.cumsum(lengths).tolist()
+    return [[end, length, 0.5, 0.25, 0.5] for end, length in zip(ends, lengths, strict=True)]
+
+
+ENDS = st.integers(0, 99) | st.sampled_from([3.0, 7.0])
+EPISODES = st.lists(st.tuples(ENDS, ENDS).map(lambda two: [*two, 0.5, 0.25, 0.5]), max_size=4)
+
+
+@given(
+    st.lists(EPISODES | st.lists(st.integers(1, 9), max_size=4).map(one_after_another), max_size=4)
+)
+def test_ends_that_are_left_out__come_back(updates):
+    rows = [{"time/total_timesteps": 1, "episodes": episodes} for episodes in updates]
+    content = "".join(f"{json.dumps(row)}\n" for row in leave_out_ends(rows))
+    assert parse_rows(content.encode(), "metrics") == rows
+
+
+def test_ends_of_one_environment__are_left_out_across_updates():
+    first, second = one_after_another([5, 7, 2, 9])[:3], one_after_another([5, 7, 2, 9])[3:]
+    rows = [{"episodes": first}, {"episodes": []}, {"episodes": second}]
+    told = leave_out_ends(rows)
+    assert [len(episode) for row in told for episode in row["episodes"]] == [4, 4, 4, 4]
 
 
 def test_publish__takes_each_finished_run_once(tmp_path):

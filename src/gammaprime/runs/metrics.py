@@ -6,7 +6,8 @@
 
 A line also carries the raw episodes that ended: [ended_at, length, return, J_γ, J_γ'].  First
 episodes that were cut early to stagger several environments stand apart from them, under
-"staggered_episodes", and count in no mean.
+"staggered_episodes", and count in no mean.  Published copies leave ended_at out where it is the
+end of the episode before plus the length, as in every run of one environment.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ STEPS = "time/total_timesteps"
 WINDOW = 100
 """Episodes over which the means of training are taken."""
 WALL_CLOCK = "wall_clock.jsonl"
+SHORT_EPISODE = 4
+"""Numbers of an episode without ended_at."""
 _RETURNS = ("", "_gamma", "_gamma_prime")
 
 
@@ -97,9 +100,10 @@ def read_checked_rows(folder: Path, config: Table) -> tuple[bool, list[Row]]:
 def parse_rows(content: bytes, path: Path) -> list[Row]:
     """Return the whole lines of the content of a metrics file; errors name the file."""
     whole = content[: content.rfind(b"\n") + 1]
-    return [
+    rows = [
         _parse_row(line, f"{path}: line {i}") for i, line in enumerate(whole.split(b"\n")[:-1], 1)
     ]
+    return restore_ends(rows)
 
 
 def _parse_row(line: bytes, where: str) -> Row:
@@ -112,6 +116,42 @@ def _parse_row(line: bytes, where: str) -> Row:
     if not 0 <= row[STEPS] < 2**63:
         raise DamagedError(f"{where}: {STEPS} must lie in [0, 2^63)")
     return row
+
+
+def leave_out_ends(rows: Sequence[Row]) -> list[Row]:
+    """Return rows whose episodes lack ended_at where `restore_ends` can tell it."""
+    told, ended = [], 0
+    for row in rows:
+        episodes = []
+        for episode in row["episodes"]:
+            end, length, *_ = episode
+            follows = type(end) is type(length) is int and end == ended + length
+            episodes.append(episode[1:] if follows else episode)
+            ended = end if type(end) is int else ended
+        told.append({**row, "episodes": episodes})
+    return told
+
+
+def restore_ends(rows: list[Row]) -> list[Row]:
+    """Complete, in place, the episodes of four numbers; return the rows.
+
+    An episode without ended_at ended its length after the one before it.  What is not an episode
+    is left for those who read episodes to refuse.
+    """
+    ended = 0
+    for row in rows:
+        episodes = row.get("episodes")
+        if not isinstance(episodes, list):
+            continue
+        for i, episode in enumerate(episodes):
+            if not isinstance(episode, list) or not episode or type(episode[0]) is not int:
+                continue
+            if len(episode) == SHORT_EPISODE:
+                ended += episode[0]
+                episodes[i] = [ended, *episode]
+            else:
+                ended = episode[0]
+    return rows
 
 
 class Recent:

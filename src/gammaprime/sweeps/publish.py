@@ -14,7 +14,7 @@ from typing import Any
 
 from gammaprime.runs import directory
 from gammaprime.runs.directory import DamagedError, from_json, to_json, write_compressed
-from gammaprime.runs.metrics import Row, read_rows
+from gammaprime.runs.metrics import Row, leave_out_ends, read_rows
 from gammaprime.runs.results import Result
 from gammaprime.sweeps.report import write_note
 from gammaprime.sweeps.spec import Sweep
@@ -65,7 +65,8 @@ def pack(rows: Sequence[Row]) -> bytes:
     """Return the lines of metrics of a run as its published copy has them."""
     # Off-policy, most lines tell of updates alone; the last says how far the run got.
     told = [row for row in rows[:-1] if row["episodes"] or any(map(_is_evaluation, row))]
-    return b"".join(to_json(shorten(row), indent=None) for row in [*told, *rows[-1:]])
+    short = leave_out_ends([shorten(row) for row in [*told, *rows[-1:]]])
+    return b"".join(to_json(row, indent=None) for row in short)
 
 
 def shorten(row: Row) -> Row:
