@@ -29,8 +29,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main(command: str, make_blocks: Callable[[], Mapping[Path, Mapping[str, str]]]) -> int:
-    """Write the blocks of each page or, with --check, exit with 1 if some are stale."""
+def main(
+    command: str,
+    make_blocks: Callable[[], Mapping[Path, Mapping[str, str]]],
+    draw: Callable[[], object] = lambda: None,
+) -> int:
+    """Write the blocks of each page and draw; or, with --check, exit with 1 if some are stale."""
     parser = argparse.ArgumentParser(description="Write the generated blocks of pages.")
     parser.add_argument("--check", action="store_true", help="only say which pages are stale")
     check = parser.parse_args().check
@@ -43,4 +47,6 @@ def main(command: str, make_blocks: Callable[[], Mapping[Path, Mapping[str, str]
         elif after != before:
             print(f"{page.name} is stale: run `{command}`", file=sys.stderr)
             stale = 1
+    if not check:
+        draw()
     return stale

@@ -7,7 +7,8 @@ from pathlib import Path
 _FOLDER = str(Path(__file__).parents[1] / "docs/results")
 sys.path.insert(0, _FOLDER)
 try:
-    names = ("make_results", "claims", "blocks", "rerun", "second_round", "advice")
-    make_results, claims, blocks, rerun, second_round, advice = map(importlib.import_module, names)
+    names = ("make_results", "claims", "blocks", "rerun", "second_round", "advice", "forest")
+    modules = map(importlib.import_module, names)
+    make_results, claims, blocks, rerun, second_round, advice, forest = modules
 finally:
     sys.path.remove(_FOLDER)

@@ -91,7 +91,7 @@ class Decision(NamedTuple):
 def claims_of(name: str, shown: Shown) -> list[Claim]:
     """Return a claim for each pair that a sweep of our own compares: the first ends higher."""
     return [
-        Claim(name, f"{first} ends higher than {second}.", first, second)
+        Claim(name, f"{first}: higher than {second}.", first, second)
         for first, second in shown.options.compare
     ]
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs
 
 import advice
 import claims
+import forest
 import numpy as np
 from blocks import main, table
 from claims import CLAIMS, Claim, Decision, Shown
@@ -47,8 +49,11 @@ CONTROL = Claim(
 NOT_CANDIDATES = ("PPO", "PPO 0.99474", "PPO 0.99854", CONTROL.second)
 """Variants of `ours` that its second round does not choose from."""
 CHOSEN = 2
+SMALL = 0.1
+"""Difference that would still matter to a user."""
 
 
+@cache
 def load(runs: Path) -> dict[str, Shown]:
     """Return the sweeps of the page with what is published of them."""
     found, stored = {}, {}
@@ -61,16 +66,13 @@ def load(runs: Path) -> dict[str, Shown]:
 
 def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
     """Return every generated part of the page, and what README says of it."""
-    own = [
-        claim for name in ROUNDS if name in sweeps for claim in claims.claims_of(name, sweeps[name])
-    ]
-    decisions = claims.decide([*CLAIMS, *own], sweeps)
-    paper, rounds = decisions[: len(CLAIMS)], decisions[len(CLAIMS) :]
+    paper, rounds = decide(sweeps)
     second = sweeps.get(advice.SECOND)
     blocks = dict.fromkeys(ROUNDS, NOT_CHOSEN)
     blocks |= {name: figure_block(name, shown) for name, shown in sweeps.items()}
     blocks |= {
         "claims": claims_block(paper),
+        "power": power_block(paper[0]),
         "weights": weights_block(),
         "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
@@ -79,12 +81,30 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
         "comparisons": comparisons_block(sweeps[OFF_POLICY]),
         "use": advice.use_block(second, rounds),
     }
-    evidence = f"{evidence_block(paper)}\n{advice.evidence(second, rounds)}"
+    found, used = count_verdicts(paper), advice.evidence(second, rounds)
+    blocks["short"] = f"{found}.\n{used}"
+    evidence = f"**Evidence so far.** {found} ([results](docs/results.md)).\n{used}"
     return {PAGE: blocks, README: {"evidence": evidence}}
 
 
-def evidence_block(decisions: Sequence[Decision]) -> str:
-    """Return the verdicts on the paper's claims in a sentence."""
+def decide(sweeps: Mapping[str, Shown]) -> tuple[list[Decision], list[Decision]]:
+    """Decide the paper's claims and those of our rounds, adjusted for each other."""
+    own = [
+        claim for name in ROUNDS if name in sweeps for claim in claims.claims_of(name, sweeps[name])
+    ]
+    decisions = claims.decide([*CLAIMS, *own], sweeps)
+    return decisions[: len(CLAIMS)], decisions[len(CLAIMS) :]
+
+
+def draw_claims(sweeps: Mapping[str, Shown], folder: Path) -> list[Path]:
+    """Draw the picture of all claims that are decided together."""
+    paper, rounds = decide(sweeps)
+    groups = {"The paper's claims": paper, "Beyond the paper": rounds}
+    return forest.draw({title: own for title, own in groups.items() if own}, folder)
+
+
+def count_verdicts(decisions: Sequence[Decision]) -> str:
+    """Return how many of the paper's claims hold, do not, or are open, without a full stop."""
 
     def told(verdict: str, one: str, more: str) -> str:
         own = [decision.claim.text.rstrip(".") for decision in decisions if decision[2] == verdict]
@@ -93,11 +113,14 @@ def evidence_block(decisions: Sequence[Decision]) -> str:
 
     held = told(claims.HOLDS, "holds", "hold")
     failed = told(claims.FAILS, "does not hold", "do not hold")
-    waiting = [d for d in decisions if d.verdict not in (claims.HOLDS, claims.FAILS)]
+    waiting = sum(decision.verdict == claims.NOT_RUN for decision in decisions)
+    undecided = sum(d.verdict in (claims.UNDECIDED, claims.TOO_FEW) for d in decisions)
+    left = f"{undecided} cannot be decided by these seeds"
+    if waiting:
+        left += f", and {waiting} {'has' if waiting == 1 else 'have'} not been run yet"
     return (
-        f"**Evidence so far.** Of the {len(decisions)} claims that the paper makes about its "
-        f"on-policy figures,\n{held},\n{failed}, "
-        f"and {len(waiting)} are not decided by the runs so far ([results](docs/results.md))."
+        f"Of the {len(decisions)} claims that the paper makes about its on-policy figures,\n"
+        f"{held},\n{failed},\n{'' if waiting else 'and '}{left}"
     )
 
 
@@ -126,6 +149,20 @@ def _claim_row(decision: Decision) -> list[str]:
     ]
 
 
+def power_block(decision: Decision) -> str:
+    """Return how many more seeds than a claim has would find a small difference."""
+    found = decision.comparison
+    if found is None or not SMALL < found.detectable < math.inf:
+        return ""
+    times = (found.detectable / SMALL) ** 2
+    has, small = map(comparisons.show_detectable, (found.detectable, SMALL))
+    return (
+        f"The seeds of the first claim would find a difference of {has}. What can be found shrinks "
+        f"with\nthe square root of their number: to find {small}, it would take about {times:.0f} "
+        "times as many seeds."
+    )
+
+
 def figure_block(name: str, shown: Shown) -> str:
     """Return what is published of a sweep: how much, its picture and its numbers."""
     opts, results = shown
@@ -136,7 +173,9 @@ def figure_block(name: str, shown: Shown) -> str:
         return parts[0]
     if (PUBLISHED / f"{name}.png").is_file():
         parts.append(f"![{opts.title}](../results/published/{name}.png)")
-    rows = [_final_row(row, shown) for row in tables.final_returns(results, opts) if row.seeds]
+    finals, tasks = tables.final_returns(results, opts), summaries.tasks_of(results)
+    by_task = sorted(finals, key=lambda row: tasks.index(row.task))
+    rows = [_final_row(row, shown) for row in by_task if row.seeds]
     head = ("task", "variant", "seeds", "return", "at γ", "at γ'", "minutes")
     levels = any(row[-1] for row in rows)
     kept = [row if levels else row[:-1] for row in rows]
@@ -217,4 +256,7 @@ def choose(shown: Shown) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(COMMAND, lambda: make_blocks(load(PUBLISHED / "runs"))))
+    runs = PUBLISHED / "runs"
+    sys.exit(
+        main(COMMAND, lambda: make_blocks(load(runs)), lambda: draw_claims(load(runs), PUBLISHED))
+    )

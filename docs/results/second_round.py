@@ -73,11 +73,11 @@ def write_second(chosen: list[str]) -> str:
 
 def write_trpo(chosen: list[str]) -> str:
     """Return the spec that compares the chosen expansions inside TRPO with plain TRPO."""
-    plain = "TRPO, normalised observations"
+    plain = "plain TRPO"
     names = {name: f"TRPO, {name}" for name in chosen}
     head = HEAD.format(
         comment="The same two in TRPO with normalised observations: HalfCheetah has one level.",
-        title="Beyond the paper: two expansions inside TRPO",
+        title="Beyond the paper: two expansions inside TRPO with normalised observations",
         base='{ kind = "trpo", num_steps = 2048, normalise_obs = true }',
         seeds="0:5",
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gammaprime.figures import options
-from results_tool import blocks, claims, make_results
+from results_tool import blocks, claims, forest, make_results
 from tests.figures import fake_runs
 
 CLAIM = claims.Claim("curves", "The second is better.", "PPO(K)", "PPO")
@@ -35,6 +35,15 @@ def test_page__is_what_the_published_runs_show():
     for path, made in pages.items():
         page = path.read_text(encoding="utf-8")
         assert blocks.render(page, made) == page
+
+
+def test_picture_of_the_claims__shows_what_the_published_runs_show(tmp_path):
+    sweeps = make_results.load(make_results.PUBLISHED / "runs")
+    drawn = make_results.draw_claims(sweeps, tmp_path)
+    assert {file.name for file in drawn} == {"claims.png", "claims.svg", "claims.csv"}
+    assert all((make_results.PUBLISHED / file.name).is_file() for file in drawn)
+    rows = (tmp_path / "claims.csv").read_text(encoding="utf-8")
+    assert (make_results.PUBLISHED / "claims.csv").read_text(encoding="utf-8") == rows
 
 
 def test_every_claim__names_variants_of_its_sweep():
@@ -83,14 +92,47 @@ def test_equal_runs__are_counted_among_those_that_both_have_finished(shown):
     assert claims.count_equal(shown(share=0.5), "PPO", "PPO(K)") == (0, 0)
 
 
-def test_evidence__names_what_was_decided(shown):
-    sweeps = {"curves": shown()}
+def test_verdicts__are_counted_and_named_where_something_was_decided(shown):
+    sweeps = {"curves": shown(), "equal": shown(high=1000.0), "waiting": shown(share=0.5)}
     wrong = replace(CLAIM, text="The first is.", says=claims.LOWER)
-    text = make_results.evidence_block(claims.decide([CLAIM, wrong], sweeps))
-    assert "Of the 2 claims" in text
-    assert "1 holds (The second is better),\n1 does not hold (The first is), and 0 are not" in text
-    waiting = claims.decide([CLAIM], {"curves": shown(share=0.5)})
-    assert "0 hold,\n0 do not hold, and 1 are not" in make_results.evidence_block(waiting)
+    open_, waiting = (replace(CLAIM, sweep=name) for name in ("equal", "waiting"))
+    text = make_results.count_verdicts(claims.decide([CLAIM, wrong, open_, waiting], sweeps))
+    assert text.endswith(
+        "1 holds (The second is better),\n1 does not hold (The first is),\n"
+        "1 cannot be decided by these seeds, and 1 has not been run yet"
+    )
+    text = make_results.count_verdicts(claims.decide([CLAIM], sweeps))
+    assert text.startswith("Of the 1 claims")
+    assert text.endswith("0 do not hold,\nand 0 cannot be decided by these seeds")
+
+
+def test_picture__shows_the_side_of_one_half_on_which_a_claim_is_right(shown):
+    right, wrong = CLAIM, replace(CLAIM, says=claims.LOWER)
+    waiting = replace(CLAIM, sweep="waiting")
+    sweeps = {"curves": shown(), "waiting": shown(share=0.5)}
+    decisions = claims.decide([right, wrong, waiting], sweeps)
+    above, below, none = map(forest.agreement, decisions)
+    assert above == (1.0, 1.0, 1.0)
+    assert below == (0.0, 0.0, 0.0)
+    assert np.isnan(none).all()
+    axes, other = forest.plot({"ours": decisions, "theirs": decisions[:1]}).axes
+    dots = [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "o"]
+    assert dots[:2] == [[[1.0, 0.0]], [[0.0, 1.0]]]
+    assert [text.get_text() for text in axes.texts] == [d.verdict for d in decisions]
+    assert [label.get_text() for label in other.get_yticklabels()] == ["The second is better"]
+
+
+def test_power__grows_with_the_square_of_what_is_to_be_found(shown):
+    (decision,) = claims.decide([CLAIM], {"curves": shown()})
+
+    def told(detectable):
+        comparison = decision.comparison._replace(detectable=detectable)
+        return make_results.power_block(decision._replace(comparison=comparison))
+
+    assert "a difference of 30\N{NO-BREAK SPACE}%" in told(0.3)
+    assert "about 9 times as many seeds" in told(0.3)
+    assert "about 4 times as many seeds" in told(0.2)
+    assert told(0.05) == told(np.inf) == told(np.nan) == ""
 
 
 def test_claim_without_finished_runs__is_not_run_yet(shown):
@@ -140,6 +182,16 @@ def test_tie_of_ranks__goes_to_the_one_that_is_listed_first(shown):
     equal = shown(high=1000.0)
     assert claims.rank(equal, ["PPO(K)", "PPO"])[0][0] == "PPO(K)"
     assert claims.rank(equal, ["PPO", "PPO(K)"])[0][0] == "PPO"
+
+
+def test_table__has_the_variants_of_a_task_one_below_another(shown):
+    found = shown()
+    lines = make_results.figure_block("curves", found).splitlines()
+    tasks = [line.split(" | ")[0].strip("| ") for line in lines if line.startswith("| ")][2:]
+    order = dict.fromkeys(result.task for result in found.results)
+    variants = len(found.options.variants)
+    assert tasks == [task for task in order for _ in range(variants)]
+    assert min(len(order), variants) > 1
 
 
 def test_return_of_a_single_seed__has_no_deviation(shown):

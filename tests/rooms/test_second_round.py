@@ -127,7 +127,7 @@ def test_advice__tells_the_lines_to_type_and_every_comparison_that_it_rests_on(j
     line = "gammaprime train ppo --task HalfCheetah-v4 advantage:taylor-critic --advantage.order 3"
     assert f"{line}\n" in text
     assert text.count("\n- ") == 2
-    assert "\n- learned terms, K = 3 ends higher than PPO. Holds: probability" in text
+    assert "\n- learned terms, K = 3: higher than PPO. Holds: probability" in text
     assert advice.use_block(*judge({})).count("\n- ") == 6
 
 

@@ -1,5 +1,6 @@
 """A folder of runs knows which sweeps were run into it, with what changes, and reports them."""
 
+import gc
 import json
 import os
 import subprocess
@@ -148,6 +149,22 @@ def test_run_that_cannot_be_read__is_named_and_the_rest_is_shown(tmp_path, name)
     assert sweep.title in page
     with pytest.raises(ValueError, match=damaged.name):
         sweep.results(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reading__leaves_the_garbage_collector_as_it_was(tmp_path, enabled):
+    sweep, results = fake_runs.stored(fake_runs.CURVES, tmp_path, lambda planned: 100.0)
+    was = gc.isenabled()
+    try:
+        gc.enable() if enabled else gc.disable()
+        sweep.results(tmp_path)
+        assert gc.isenabled() is enabled
+        (results[0].path / "metrics.jsonl").write_bytes(b"{\n")
+        with pytest.raises(ValueError, match=results[0].path.name):
+            sweep.results(tmp_path)
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable() if was else gc.disable()
 
 
 def test_run_that_two_sweeps_share__is_read_once(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ VARIANTS = {
     "weights, K = 10": Look(SKY),
     "weights, K = ∞, normalised": Look(YELLOW, "-."),
     "averaged weights, K = 10": Look(YELLOW),
-    "TRPO, normalised observations": Look(GREEN, "--"),
+    "plain TRPO": Look(GREEN, "--"),
     "TRPO, weights, K = 10": Look(SKY),
     "TRPO, weights, K = ∞, normalised": Look(YELLOW, "-."),
     "DDPG": Look(SKY),
