@@ -14,8 +14,7 @@ from gammaprime.runs.config import RunConfig, kind_of
 
 PLAIN, SECOND = "PPO", "ours_second"
 WAITING = """\
-The second round decides this, and it is not complete. Until then, nothing on this page shows that
-an expansion beats PPO at a matched discount."""
+The second round decides this, and it is not complete. Until then, no expansion is recommended."""
 
 
 def recommend(decisions: Sequence[Decision]) -> str:
@@ -40,7 +39,10 @@ def is_complete(shown: Shown | None) -> bool:
 def evidence(shown: Shown | None, decisions: Sequence[Decision]) -> str:
     """Return the sentence of README on expansions against a matched discount."""
     if not is_complete(shown):
-        return "That an expansion beats PPO at a matched discount has not been shown."
+        return (
+            "No expansion has been shown to end higher than both PPO and PPO at its matched "
+            "discount."
+        )
     name = recommend(decisions)
     return f"Use {name}: {_reason(name, decisions)}."
 
@@ -56,9 +58,8 @@ def use_block(shown: Shown | None, decisions: Sequence[Decision]) -> str:
     shell = f"gammaprime train {in_shell(agent, run.task)}"
     code = f"```python\nagent = {in_python(agent)}\n```\n\n```sh\n{shell}\n```"
     sure = "\n".join(f"- {_describe(decision)}" for decision in judged)
-    further = f" {found}" if name == PLAIN and (found := _look_further(decisions)) else ""
     reason = _reason(name, decisions)
-    return f"**{name}**: {reason}.{further}\n\n{code}\n\nHow sure this is:\n\n{sure}"
+    return f"**{name}**: {reason}.\n\n{code}\n\nHow sure this is:\n\n{sure}"
 
 
 def _reason(name: str, decisions: Sequence[Decision]) -> str:
@@ -66,22 +67,6 @@ def _reason(name: str, decisions: Sequence[Decision]) -> str:
     if not rivals:
         return "nothing was shown to end higher, neither an expansion nor a matched discount"
     return f"it ended higher than {' and than '.join(rivals)}"
-
-
-def _look_further(decisions: Sequence[Decision]) -> str:
-    """Return which expansions ended higher than a discount of their effective horizon."""
-    held = [claim for claim, _, verdict in decisions if verdict == claims.HOLDS]
-    pairs = [
-        f"{claim.first} ended higher than {claim.second}"
-        for claim in held
-        if claim.sweep == SECOND and claim.second != PLAIN
-    ]
-    if not pairs:
-        return ""
-    return (
-        "If the far future has to count for more all the same, an expansion costs less than a "
-        f"larger\ndiscount: {', and '.join(pairs)}."
-    )
 
 
 def _describe(decision: Decision) -> str:

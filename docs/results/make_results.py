@@ -25,9 +25,10 @@ import numpy as np
 from blocks import main, table
 from claims import CLAIMS, Claim, Decision, Shown
 
-from gammaprime.estimators import update_weights
+from gammaprime.estimators import effective_horizon, update_weights
 from gammaprime.figures import comparisons, options, summaries, tables
 from gammaprime.runs.directory import from_json
+from gammaprime.runs.results import Result
 from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,12 @@ CONTROL = Claim(
     "Learned terms, K = 1 end higher than their control.",
     "learned terms, K = 1",
     "control: learned terms unused",
+)
+SAME_DISCOUNT = Claim(
+    "fig_separating",
+    "TD(Δ) at γ = 0.999 ends higher than PPO at γ = 0.999.",
+    "TD(Δ) 0.999",
+    "PPO 0.999",
 )
 NOT_CANDIDATES = ("PPO", "PPO 0.99474", "PPO 0.99854", CONTROL.second)
 """Variants of `ours` that its second round does not choose from."""
@@ -76,6 +83,9 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
         "weights": weights_block(),
         "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
+        "levels": levels_block(sweeps),
+        "same_discount": claims_block(claims.decide([SAME_DISCOUNT], sweeps)),
+        "matched": matched_block(),
         "control": claims_block(claims.decide([CONTROL], sweeps)),
         "rounds": claims_block(rounds) if rounds else NOT_CHOSEN,
         "comparisons": comparisons_block(sweeps[OFF_POLICY]),
@@ -107,7 +117,7 @@ def count_verdicts(decisions: Sequence[Decision]) -> str:
     """Return how many of the paper's claims hold, do not, or are open, without a full stop."""
 
     def told(verdict: str, one: str, more: str) -> str:
-        own = [decision.claim.text.rstrip(".") for decision in decisions if decision[2] == verdict]
+        own = [d.claim.text.rstrip(".") for d in decisions if d.verdict == verdict]
         listed = f" ({'; '.join(own)})" if own else ""
         return f"{len(own)} {one if len(own) == 1 else more}{listed}"
 
@@ -119,7 +129,7 @@ def count_verdicts(decisions: Sequence[Decision]) -> str:
     if waiting:
         left += f", and {waiting} {'has' if waiting == 1 else 'have'} not been run yet"
     return (
-        f"Of the {len(decisions)} claims that the paper makes about its on-policy figures,\n"
+        f"Of {len(decisions)} claims of the paper about its on-policy figures,\n"
         f"{held},\n{failed},\n{'' if waiting else 'and '}{left}"
     )
 
@@ -134,7 +144,7 @@ def claims_block(decisions: Sequence[Decision]) -> str:
 
 def _claim_row(decision: Decision) -> list[str]:
     claim, found, verdict = decision
-    row = [claim.text, f"**{verdict}**", claim.by]
+    row = [f"[{claim.text}](#{claim.sweep})", f"**{verdict}**", claim.by]
     if found is None:
         return [*row, *[""] * 6]
     seeds = [summaries.show_range(own) for own in (found.seeds_first, found.seeds_second)]
@@ -168,7 +178,7 @@ def figure_block(name: str, shown: Shown) -> str:
     opts, results = shown
     runs = {result.path: result for result in results}
     done = sum(result.done for result in runs.values())
-    parts = [f"{done} of {len(runs)} runs are published."]
+    parts = [f'<a id="{name}"></a>{done} of {len(runs)} runs are published.']
     if not done:
         return parts[0]
     if (PUBLISHED / f"{name}.png").is_file():
@@ -176,7 +186,7 @@ def figure_block(name: str, shown: Shown) -> str:
     finals, tasks = tables.final_returns(results, opts), summaries.tasks_of(results)
     by_task = sorted(finals, key=lambda row: tasks.index(row.task))
     rows = [_final_row(row, shown) for row in by_task if row.seeds]
-    head = ("task", "variant", "seeds", "return", "at γ", "at γ'", "minutes")
+    head = ("task", "variant", "seeds", "return", "at own γ", "at γ'", "minutes")
     levels = any(row[-1] for row in rows)
     kept = [row if levels else row[:-1] for row in rows]
     parts.append(table((*head, "seeds on the upper level") if levels else head, kept))
@@ -189,7 +199,7 @@ def _final_row(row: tables.FinalReturn, shown: Shown) -> list[str]:
         for result in shown.results
         if result.done and (result.task, result.variant) == (row.task, row.variant)
     ]
-    high = "" if math.isnan(row.level) else f"{row.seeds * row.above.value:.0f}"
+    high = "" if math.isnan(row.level) else f"{row.seeds * row.above.value:.0f} of {row.seeds}"
     return [
         row.task,
         row.variant,
@@ -200,6 +210,48 @@ def _final_row(row: tables.FinalReturn, shown: Shown) -> list[str]:
         f"{np.median(seconds) / 60:.1f}",
         high,
     ]
+
+
+def levels_block(sweeps: Mapping[str, Shown]) -> str:
+    """Return where the two levels of a task are told apart, and how clear the cut is."""
+    lines = []
+    for task, level in sweeps[ON_POLICY[0]].options.levels.items():
+        ends = {
+            result.path: summaries.final_return(result, shown.options)
+            for shown in sweeps.values()
+            for result in shown.results
+            if result.done and result.task == task and kind_of_agent(result) == "ppo"
+        }
+        returns = np.array(list(ends.values()))
+        below, above = returns[returns <= level], returns[returns > level]
+        lines.append(
+            f"A seed counts as upper if its final return is above {level:,.0f}. Of the "
+            f"{len(returns)} runs of PPO and its variants on {task}\non this page, {len(above)} "
+            f"are; the nearest to that line on its two sides end at {below.max():,.0f} and "
+            f"{above.min():,.0f}."
+        )
+    return "\n".join(lines)
+
+
+def kind_of_agent(result: Result) -> str:
+    """Return the kind of agent of a run, as its configuration names it."""
+    return str(result.config["settings"]["agent"]["kind"])
+
+
+def matched_block() -> str:
+    """Return the discounts at which PPO has the effective horizon of each order."""
+    rows = []
+    for order in (1, 3, 10, math.inf):
+        gamma = match_discount(0.99, 0.999, order)
+        rows.append(
+            ["∞" if order == math.inf else f"{order}", f"{1 / (1 - gamma):.0f}", f"{gamma}"]
+        )
+    return table(("order K", "effective horizon, steps", "matched discount"), rows)
+
+
+def match_discount(gamma: float, gamma_prime: float, order: float) -> float:
+    """Return the discount with the effective horizon of an expansion, to five digits."""
+    return round(1.0 - 1.0 / effective_horizon(gamma, gamma_prime, order), 5)
 
 
 def comparisons_block(shown: Shown) -> str:

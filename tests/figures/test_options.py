@@ -121,7 +121,10 @@ def test_options__of_every_shipped_sweep_can_be_read(name):
                 ("weighted PPO(K)", "PPO + time"),
             },
         ),
-        ("fig_separating", {("TD(Δ)", "PPO"), ("TD(Δ) 0.999", "PPO")}),
+        (
+            "fig_separating",
+            {("TD(Δ)", "PPO"), ("TD(Δ) 0.999", "PPO"), ("TD(Δ) 0.999", "PPO 0.999")},
+        ),
         ("fig_td3", {("TD3(γ)", "TD3"), ("TD3(γ)", "DDPG"), ("TD3(γ)", "PPO")}),
         ("fig_sac", {("SAC(γ)", "SAC")}),
         ("table_td3", {("TD3(γ)", "TD3"), ("SAC(γ)", "SAC")}),

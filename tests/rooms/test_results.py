@@ -102,7 +102,7 @@ def test_verdicts__are_counted_and_named_where_something_was_decided(shown):
         "1 cannot be decided by these seeds, and 1 has not been run yet"
     )
     text = make_results.count_verdicts(claims.decide([CLAIM], sweeps))
-    assert text.startswith("Of the 1 claims")
+    assert text.startswith("Of 1 claims")
     assert text.endswith("0 do not hold,\nand 0 cannot be decided by these seeds")
 
 
@@ -148,11 +148,45 @@ def test_every_claim_of_the_page__counts_in_the_adjustment(shown):
     assert among[0].comparison.detectable > alone.comparison.detectable
 
 
-def test_claim_without_runs__counts_neither_in_the_adjustment_nor_in_what_is_detectable(shown):
+def test_claim_without_runs__counts_in_the_adjustment_from_the_beginning(shown):
+    """Otherwise a verdict would change when another claim gets its runs."""
     sweeps = {"curves": shown(high=1002.0), "waiting": shown(high=1002.0, share=0.5)}
     waiting = replace(CLAIM, sweep="waiting")
     (alone,) = claims.decide([CLAIM], sweeps)
-    assert claims.decide([CLAIM, waiting], sweeps)[0].comparison == alone.comparison
+    found, not_run = claims.decide([CLAIM, waiting], sweeps)
+    assert found.comparison.p_holm == pytest.approx(min(1.0, 2 * alone.comparison.p))
+    assert found.comparison.detectable > alone.comparison.detectable
+    assert not_run.verdict == claims.NOT_RUN
+
+
+def test_share_of_negative_returns__lowers_the_bar_too(shown):
+    """Four fifths of the way to -1000 would lie above it."""
+    found = claims.measure(replace(CLAIM, share=0.8), shown(low=-1000.0))
+    np.testing.assert_allclose(found["PPO", "Hopper-v4"].mean(), -998.0 - 0.2 * 998.0)
+    assert found["PPO(K)", "Hopper-v4"].mean() == 2002.0
+
+
+def test_rank__of_a_run_without_a_final_return_is_the_last(shown):
+    found = shown()
+    nothing = found.results[0].episodes[:0]
+    empty = [
+        result._replace(episodes=nothing) if result.variant == "PPO(K)" else result
+        for result in found.results
+    ]
+    ranks = dict(claims.rank(found._replace(results=empty), ["PPO", "PPO(K)"]))
+    assert ranks == {"PPO": 1.0, "PPO(K)": 2.0}
+
+
+def test_levels__are_told_with_the_nearest_runs_on_both_sides(shown):
+    found = shown()
+    level = {
+        make_results.ON_POLICY[0]: found._replace(
+            options=replace(found.options, levels={"Hopper-v4": 1500.0})
+        )
+    }
+    text = make_results.levels_block(level)
+    assert "above 1,500" in text
+    assert text.endswith("end at 1,004 and 2,000.")
 
 
 def test_spread__is_the_distance_from_the_median_seed(shown):

@@ -62,8 +62,8 @@ SHIPPED = {
     # runs, tasks, seeds, steps
     "fig_onpolicy": (138, SIX, 10, 1_000_000),
     "fig_onpolicy_state": (114, SIX, 10, 1_000_000),
-    "fig_ablation": (315, SIX, 10, 1_000_000),
-    "fig_separating": (30, ("Walker2d-v4",), 10, 1_000_000),
+    "fig_ablation": (336, SIX, 10, 1_000_000),
+    "fig_separating": (40, ("Walker2d-v4",), 10, 1_000_000),
     "fig_td3": (80, FOUR, 5, 1_000_000),
     "fig_sac": (60, FOUR, 5, 1_000_000),
     "table_td3": (120, FOUR, 5, 1_000_000),
@@ -151,7 +151,7 @@ FOLDERS = {
     "fig_onpolicy": "bb68324555b3",
     "fig_onpolicy_state": "2b8b0f729599",
     "fig_sac": "90306a0321a9",
-    "fig_separating": "5e8808a3cc8f",
+    "fig_separating": "c2015a2aefff",
     "fig_td3": "c83ac0e958fb",
     "learning_offpolicy": "79a1dd3b5288",
     "learning_onpolicy": "9afa4b5ccae6",
@@ -183,6 +183,8 @@ def test_figures_that_ask_for_the_same_run__share_its_folder():
     found = {name: set(folders(spec.load_experiment(name))) for name in SHIPPED}
     assert len(found["fig_ablation"] & found["fig_onpolicy"]) == 90  # PPO, η = 0.01
     assert len(found["fig_ablation"] & found["fig_onpolicy_state"]) == 90  # PPO, K = 100
+    assert len(found["fig_ablation"] & found["ours_second"]) == 60  # PPO, K = 10
+    assert len(found["fig_separating"] & found["ours_second"]) == 20  # PPO, PPO 0.999
     assert found["table_td3"] >= found["fig_sac"]
     assert len(found["table_td3"] & found["fig_td3"]) == 60  # all but PPO
 
@@ -190,6 +192,7 @@ def test_figures_that_ask_for_the_same_run__share_its_folder():
 @pytest.mark.paper("fig:separating")
 def test_fig_separating__ends_at_both_discounts():
     found = agents("fig_separating")
+    assert found["PPO 0.999"] == agents("fig_onpolicy")["PPO 0.999"]
     for name, last, heads in (("TD(Δ)", 0.99, 6), ("TD(Δ) 0.999", 0.999, 9)):
         slot = found[name].advantage
         assert isinstance(slot, TDDelta)

@@ -129,15 +129,16 @@ def compare_pairs(
     returns: Sequence[summaries.Finals],
     pairs: Sequence[tuple[str, str]],
     tasks: Sequence[Sequence[str]],
+    among: int = 0,
 ) -> list[Comparison | None]:
     """Compare each pair by its own returns and tasks; None where there is nothing to compare.
 
     What could be detected is computed for the smallest p-value that Holm's adjustment accepts,
-    which depends on the number of pairs that have seeds.
+    which depends on the number of pairs that have seeds, or on ``among`` if that is more.
     """
     asked = list(zip(returns, pairs, tasks, strict=True))
     count = sum(bool(shared_tasks(*each)) for each in asked)
-    return [compare_pair(*each, statistics.LEVEL / max(count, 1)) for each in asked]
+    return [compare_pair(*each, statistics.LEVEL / max(count, among, 1)) for each in asked]
 
 
 def shared_tasks(
@@ -176,17 +177,21 @@ def compare_pair(
     )
 
 
-def judge(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def judge(comparisons: Sequence[Comparison], among: int = 0) -> list[Comparison]:
     """Adjust the p-values of a figure and give each comparison its verdict.
+
+    among: number of comparisons to adjust for if it is more than these; the others have no seeds
+    yet, and count with a p-value of 1.
 
     "better" and "worse" need both: an interval of P(first > second) that leaves out 1/2, and an
     adjusted p-value below LEVEL.  "impossible" means that so few seeds could not have decided,
     whatever they had shown; "undecided" means that they could have.
     """
-    adjusted = statistics.holm([c.p for c in comparisons])
-    least = statistics.holm([c.p_least for c in comparisons])
+    waiting = [1.0] * (among - len(comparisons))
+    adjusted = statistics.holm([*(c.p for c in comparisons), *waiting])
+    least = statistics.holm([*(c.p_least for c in comparisons), *waiting])
     judged = []
-    for comparison, p_holm, floor in zip(comparisons, adjusted, least, strict=True):
+    for comparison, p_holm, floor in zip(comparisons, adjusted, least, strict=False):
         low, _, high = comparison.probability
         if p_holm < statistics.LEVEL and (low > 0.5 or high < 0.5):
             verdict = "better" if low > 0.5 else "worse"
