@@ -129,7 +129,7 @@ def measure(claim: Claim, shown: Shown) -> summaries.Finals:
     if claim.by == FINAL:
         finals = summaries.finals(results, options)
         lowered = {
-            key: _reach(x, claim.share) for key, x in finals.items() if key[0] == claim.second
+            key: _lower(x, claim.share) for key, x in finals.items() if key[0] == claim.second
         }
         return finals | lowered
     if claim.by == SPREAD:
@@ -142,8 +142,8 @@ def measure(claim: Claim, shown: Shown) -> summaries.Finals:
     return {key: np.array(means) for key, means in found.items()}
 
 
-def _reach(returns: FloatArray, share: float) -> FloatArray:
-    """Lower all returns by the rest of a share of the size of their mean."""
+def _lower(returns: FloatArray, share: float) -> FloatArray:
+    """Return the returns less (1 - share) |mean|: above them is above that share of the mean."""
     return returns - (1.0 - share) * np.abs(returns.mean()) if returns.size else returns
 
 
