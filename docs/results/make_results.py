@@ -224,6 +224,8 @@ def levels_block(sweeps: Mapping[str, Shown]) -> str:
         }
         returns = np.array(list(ends.values()))
         below, above = returns[returns <= level], returns[returns > level]
+        if not (below.size and above.size):
+            continue  # nothing to tell apart yet
         lines.append(
             f"A seed counts as upper if its final return is above {level:,.0f}. Of the "
             f"{len(returns)} runs of PPO and its variants on {task}\non this page, {len(above)} "

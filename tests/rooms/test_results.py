@@ -187,6 +187,10 @@ def test_levels__are_told_with_the_nearest_runs_on_both_sides(shown):
     text = make_results.levels_block(level)
     assert "above 1,500" in text
     assert text.endswith("end at 1,004 and 2,000.")
+    assert (
+        make_results.levels_block({name: own._replace(results=[]) for name, own in level.items()})
+        == ""
+    )
 
 
 def test_spread__is_the_distance_from_the_median_seed(shown):
