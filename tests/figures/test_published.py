@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from gammaprime.figures import comparisons, options, tables
+from gammaprime.runs.directory import from_json
+from gammaprime.sweeps.publish import without_folders
 from gammaprime.sweeps.spec import load_experiment
 
 PUBLISHED = Path(__file__).parents[2] / "results/published"
@@ -28,3 +30,11 @@ def test_scores_of_the_presets__are_those_of_the_table_that_was_drawn():
     for task, score in scores:
         (line,) = [line for line in told if line.startswith(f"| {task} |")]
         assert f" {score.removesuffix(' (3)')} |" in line
+
+
+def test_published_runs__name_no_folder_of_the_machine_that_made_them():
+    manifests = sorted(PUBLISHED.glob("runs/*/manifest.json"))
+    assert len(manifests) > 500
+    for path in manifests:
+        found = from_json(path)
+        assert found == without_folders(found), path.parent.name

@@ -10,7 +10,7 @@ from hypothesis import given
 from gammaprime.runs.directory import COMPRESSED, read_lines
 from gammaprime.runs.metrics import leave_out_ends, parse_rows
 from gammaprime.runs.run import read_metrics
-from gammaprime.sweeps.publish import publish, publish_run
+from gammaprime.sweeps.publish import publish, publish_run, without_folders
 from gammaprime.sweeps.report import NOTES, find_notes, read_note
 from gammaprime.sweeps.spec import load_experiment
 from tests.figures import fake_runs
@@ -57,6 +57,18 @@ def test_publish__leaves_out_what_no_figure_reads(sweep, tmp_path):
     lines = read_lines(path).decode().splitlines()
     assert len(lines) == len(rows) - 2
     assert "train/loss" not in "".join(lines)
+
+
+def test_published_command__names_no_folder_of_the_machine(sweep, tmp_path):
+    record = stored(sweep, tmp_path / "runs")[0]
+    command = ["gammaprime", "run", "../own.toml", "--out", "/home/me/runs", "--ray=/run/ray"]
+    record.manifest["command"] = command
+    path = publish_run(record, tmp_path / "published")
+    told = json.loads((path / "manifest.json").read_text())["command"]
+    assert told == ["gammaprime", "run", "../own.toml", "--out", "runs", "--ray=ray"]
+    assert command[4] == "/home/me/runs"
+    for other in ({"seed": 0}, {"command": None}, {"command": 3}):
+        assert without_folders(other) == other
 
 
 def one_after_another(lengths):

@@ -45,11 +45,27 @@ def publish_run(result: Result, out: Path) -> Path:
     digest = sha256(content).hexdigest()
     if _is_published(path, result.config, digest):
         return path
-    directory.begin(path, result.config, result.manifest)
+    directory.begin(path, result.config, without_folders(result.manifest))
     write_compressed(path, content)
     seconds = from_json(result.path / "done")["seconds"]
     directory.finish_training(path, result.config, digest, seconds)
     return path
+
+
+def without_folders(manifest: directory.Table) -> directory.Table:
+    """Return a manifest whose command names absolute paths by their last part.
+
+    The folders of a machine are private, and no number depends on them.
+    """
+    command = manifest.get("command")
+    if not isinstance(command, list):  # a run may have none, and its file may be damaged
+        return manifest
+    return {**manifest, "command": [_without_folder(str(word)) for word in command]}
+
+
+def _without_folder(word: str) -> str:
+    option, equals, value = word.rpartition("=")
+    return f"{option}{equals}{Path(value).name}" if Path(value).is_absolute() else word
 
 
 def _is_published(path: Path, config: directory.Table, metrics_sha256: str) -> bool:
