@@ -147,12 +147,26 @@ def _lower(returns: FloatArray, share: float) -> FloatArray:
     return returns - (1.0 - share) * np.abs(returns.mean()) if returns.size else returns
 
 
-def count_equal(shown: Shown, first: str, second: str) -> tuple[int, int]:
-    """Count the tasks and seeds on which two variants had the same episodes, and those of both."""
-    done = {(r.variant, r.task, r.seed): r.episodes for r in shown.results if r.done}
+class Alike(NamedTuple):
+    """Runs of two variants with the same task and seed."""
+
+    both: int
+    same_processor: int
+    same_episodes: int
+    """Those made on the same kind of processor that had the same episodes, number by number."""
+
+
+def count_alike(shown: Shown, first: str, second: str) -> Alike:
+    """Count the tasks and seeds on which two variants had the same episodes.
+
+    Processors round differently, so episodes can be the same only on the same kind of them.
+    """
+    done = {(r.variant, r.task, r.seed): r for r in shown.results if r.done}
     pairs = [(x, done.get((second, *run))) for (name, *run), x in done.items() if name == first]
-    equal = [np.array_equal(x, y) for x, y in pairs if y is not None]
-    return sum(equal), len(equal)
+    both = [(x, y) for x, y in pairs if y is not None]
+    same = [(x, y) for x, y in both if x.manifest.get("cpu") == y.manifest.get("cpu")]
+    equal = [np.array_equal(x.episodes, y.episodes) for x, y in same]
+    return Alike(len(both), len(same), sum(equal))
 
 
 def shared_seeds(claim: Claim, results: Sequence[Result]) -> list[Result]:

@@ -278,11 +278,22 @@ def weights_block() -> str:
 
 
 def orders_block(shown: Shown) -> str:
-    """Return on how many seeds orders 100 and ∞ had the same episodes."""
-    equal, both = claims.count_equal(shown, "K = 100", "K = ∞")
+    """Return on how many tasks and seeds orders 100 and ∞ had the same episodes."""
+    both, same, equal = claims.count_alike(shown, "K = 100", "K = ∞")
     if not both:
         return "Order ∞ has not been run."
-    return f"Orders 100 and ∞ had the same episodes, number by number, in {equal} of {both} runs."
+    lines = [f"Both orders were run on {both} of the same tasks and seeds."]
+    if same:
+        lines.append(
+            f"On the same kind of processor: {same}, of which {equal} had the same episodes, "
+            "number by number."
+        )
+    if other := both - same:
+        lines.append(
+            f"On two kinds of processor, which round differently: {other}. There the episodes "
+            "differ as if the seeds did."
+        )
+    return "\n".join(lines)
 
 
 def round_block(shown: Shown) -> str:

@@ -84,12 +84,32 @@ def test_equal_runs__are_counted_among_those_that_both_have_finished(shown):
     found = shown()
     plain = [r for r in found.results if r.variant == "PPO"]
     copies = [r._replace(variant="copy") for r in plain]
-    both = found._replace(results=[*plain, *copies])
-    assert claims.count_equal(both, "PPO", "copy") == (len(plain), len(plain))
+    both, few = found._replace(results=[*plain, *copies]), len(plain) - 1
+    assert claims.count_alike(both, "PPO", "copy") == (len(plain), len(plain), len(plain))
     fewer = found._replace(results=[*plain, *copies[1:]])
-    assert claims.count_equal(fewer, "PPO", "copy") == (len(plain) - 1, len(plain) - 1)
-    assert claims.count_equal(found, "PPO", "PPO(K)") == (0, len(plain))
-    assert claims.count_equal(shown(share=0.5), "PPO", "PPO(K)") == (0, 0)
+    assert claims.count_alike(fewer, "PPO", "copy") == (few, few, few)
+    assert claims.count_alike(found, "PPO", "PPO(K)") == (len(plain), len(plain), 0)
+    assert claims.count_alike(shown(share=0.5), "PPO", "PPO(K)") == (0, 0, 0)
+
+
+def test_orders__are_compared_on_the_same_kind_of_processor(shown):
+    found = shown()
+    ten = [r._replace(variant="K = 100") for r in found.results if r.variant == "PPO"]
+    other = [
+        r._replace(variant="K = ∞", manifest=r.manifest | {"cpu": "another"} if i else r.manifest)
+        for i, r in enumerate(ten)
+    ]
+
+    def told(results):
+        return make_results.orders_block(found._replace(results=results)).replace("\n", " ")
+
+    assert told(ten) == "Order ∞ has not been run."
+    text = told([*ten, *other])
+    assert f"on {len(ten)} of the same tasks and seeds." in text
+    assert "same kind of processor: 1, of which 1 had the same episodes, number by number." in text
+    assert f"two kinds of processor, which round differently: {len(ten) - 1}. There" in text
+    assert "two kinds" not in told([*ten[:1], *other[:1]])
+    assert "same kind" not in told([*ten[1:], *other[1:]])
 
 
 def test_verdicts__are_counted_and_named_where_something_was_decided(shown):
