@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import claims
-from claims import Decision
+from claims import Decision, agreement
 
 from gammaprime.figures import statistics, style
-from gammaprime.figures.statistics import Interval
 from gammaprime.figures.style import Axes, Figure
 
 NAME = "claims"
@@ -33,17 +32,6 @@ def draw(groups: Mapping[str, Sequence[Decision]], folder: Path) -> list[Path]:
         *style.save(plot(groups), folder, NAME, style.PRINTED),
         style.write_csv(folder / f"{NAME}.csv", names, rows),
     ]
-
-
-def agreement(decision: Decision) -> Interval:
-    """Return the probability that two seeds, one of each variant, differ as the claim says."""
-    claim, found, _ = decision
-    if found is None:
-        return statistics.UNKNOWN
-    low, value, high = found.probability
-    if claim.says == claims.HIGHER:
-        return Interval(low, value, high)
-    return Interval(1.0 - high, 1.0 - value, 1.0 - low)
 
 
 def plot(groups: Mapping[str, Sequence[Decision]]) -> Figure:

@@ -26,7 +26,14 @@ from blocks import main, table
 from claims import CLAIMS, Claim, Decision, Shown
 
 from gammaprime.estimators import effective_horizon, update_weights
-from gammaprime.figures import comparisons, options, summaries, tables
+from gammaprime.figures import (
+    ablations,
+    comparisons,
+    options,
+    statistics,
+    summaries,
+    tables,
+)
 from gammaprime.runs.directory import from_json
 from gammaprime.runs.results import Result
 from gammaprime.sweeps.spec import Sweep, load_experiment, shipped
@@ -52,6 +59,12 @@ SAME_DISCOUNT = Claim(
     "TD(Δ) at γ = 0.999 ends higher than PPO at γ = 0.999.",
     "TD(Δ) 0.999",
     "PPO 0.999",
+)
+WITH_TIME = Claim(
+    "fig_onpolicy_state",
+    "Weighted PPO(K) ends higher than PPO that sees the time.",
+    "weighted PPO(K)",
+    "PPO + time",
 )
 NOT_CANDIDATES = ("PPO", "PPO 0.99474", "PPO 0.99854", CONTROL.second)
 """Variants of `ours` that its second round does not choose from."""
@@ -84,6 +97,9 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
         "orders": orders_block(sweeps["fig_ablation"]),
         "round": round_block(sweeps["ours"]),
         "levels": levels_block(sweeps),
+        "with_time": claims_block(claims.decide([WITH_TIME], sweeps)),
+        "along": along_block(sweeps["fig_ablation"]),
+        "decided": decided_block(sweeps["ours"]),
         "same_discount": claims_block(claims.decide([SAME_DISCOUNT], sweeps)),
         "matched": matched_block(),
         "control": claims_block(claims.decide([CONTROL], sweeps)),
@@ -93,7 +109,7 @@ def make_blocks(sweeps: Mapping[str, Shown]) -> dict[Path, dict[str, str]]:
     }
     found, used = count_verdicts(paper), advice.evidence(second, rounds)
     blocks["short"] = f"{found}.\n{used}"
-    evidence = f"**Evidence so far.** {found} ([results](docs/results.md)).\n{used}"
+    evidence = f"**Evidence.** {found} ([results](docs/results.md)).\n{used}"
     return {PAGE: blocks, README: {"evidence": evidence}}
 
 
@@ -129,15 +145,30 @@ def count_verdicts(decisions: Sequence[Decision]) -> str:
     if waiting:
         left += f", and {waiting} {'has' if waiting == 1 else 'have'} not been run yet"
     return (
-        f"Of {len(decisions)} claims of the paper about its on-policy figures,\n"
-        f"{held},\n{failed},\n{'' if waiting else 'and '}{left}"
+        f"Of {len(decisions)} tests of what the paper says about its on-policy figures,\n"
+        f"{held},\n{failed},\n{'' if waiting else 'and '}{left};\n{gain_over_ppo(decisions)}"
     )
+
+
+def gain_over_ppo(decisions: Sequence[Decision]) -> str:
+    """Return which claims of ending higher or learning faster than PPO at γ = 0.99 hold."""
+    won = [
+        decision.claim.text.rstrip(".")
+        for decision in decisions
+        if decision.verdict == claims.HOLDS
+        and (decision.claim.second, decision.claim.says) == (advice.PLAIN, claims.HIGHER)
+        and decision.claim.by != claims.SPREAD
+        and decision.claim.share == 1.0
+    ]
+    if not won:
+        return "no gain over PPO at γ = 0.99 was shown"
+    return f"gains over PPO at γ = 0.99 were shown ({'; '.join(won)})"
 
 
 def claims_block(decisions: Sequence[Decision]) -> str:
     """Return the table of claims with their verdicts."""
     head = ("claim", "verdict", "compared by", "tasks", "seeds")
-    head += ("probability that the first is higher", "difference", "p", "detectable")
+    head += ("probability that seeds differ as claimed", "difference", "p", "detectable")
     rows = [_claim_row(decision) for decision in decisions]
     return table(head, rows)
 
@@ -152,7 +183,7 @@ def _claim_row(decision: Decision) -> list[str]:
         *row,
         str(found.tasks),
         f"{seeds[0]} and {seeds[1]}",
-        comparisons.show_interval(found.probability),
+        comparisons.show_interval(claims.agreement(decision)),
         comparisons.show_percent(found.difference),
         comparisons.show_p(found.p_holm),
         comparisons.show_detectable(found.detectable),
@@ -167,9 +198,9 @@ def power_block(decision: Decision) -> str:
     times = (found.detectable / SMALL) ** 2
     has, small = map(comparisons.show_detectable, (found.detectable, SMALL))
     return (
-        f"The seeds of the first claim would find a difference of {has}. What can be found shrinks "
-        f"with\nthe square root of their number: to find {small}, it would take about {times:.0f} "
-        "times as many seeds."
+        f"With the seeds of the first claim, a true difference of {has} is found in "
+        f"{100 * statistics.POWER:g} % of repetitions.\nTo find {small}, about {times:.0f} times "
+        "as many seeds are needed."
     )
 
 
@@ -244,10 +275,8 @@ def matched_block() -> str:
     """Return the discounts at which PPO has the effective horizon of each order."""
     rows = []
     for order in (1, 3, 10, math.inf):
-        gamma = match_discount(0.99, 0.999, order)
-        rows.append(
-            ["∞" if order == math.inf else f"{order}", f"{1 / (1 - gamma):.0f}", f"{gamma}"]
-        )
+        steps, gamma = effective_horizon(0.99, 0.999, order), match_discount(0.99, 0.999, order)
+        rows.append(["∞" if order == math.inf else f"{order}", f"{steps:.0f}", f"{gamma}"])
     return table(("order K", "effective horizon, steps", "matched discount"), rows)
 
 
@@ -267,14 +296,48 @@ def weights_block() -> str:
     steps, discounts = np.arange(1_001), (0.99, 0.999)
     ten, hundred, limit = (update_weights(steps, *discounts, k) for k in (10, 100, math.inf))
     last = f"step {steps[-1]:,}"
-    equal = f"{(hundred == limit).sum():,} of the {len(steps):,}"
+    equal = (hundred == limit).sum()
+    where = "all" if equal == len(steps) else f"{equal:,} of the"
     lines = [
         f"At order ∞ the weight of {last} is γ' to that power, {limit[-1]:.3f}, and not about 1.",
-        f"Order 100 equals order ∞ in every bit of float64 at {equal} steps up to {last}. "
-        "Whatever order 100 does, γ'^t does.",
+        f"Order 100 equals order ∞ to the last bit of float64 at {where} {len(steps):,} steps from "
+        f"0 to {steps[-1]:,}, so both train the same.",
         f"Order 10 keeps {100 * ten[-1] / limit[-1]:.0f} % of γ'^t at {last}.",
     ]
     return "\n".join(f"- {line}" for line in lines)
+
+
+def along_block(shown: Shown) -> str:
+    """Return between which values the normalised return lies along each axis of the ablations."""
+    lines = []
+    for panel in shown.options.panels:
+        own = [
+            point
+            for point in ablations.points(shown.results, shown.options)
+            if (point.label, point.task) == (panel.label, ablations.AVERAGE) and point.seeds
+        ]
+        if len(own) < len(panel.values):
+            lines.append(f"- Along {panel.label}: not all values have been run.")
+            continue
+        low, high = (f(own, key=lambda point: point.mean) for f in (min, max))
+        lines.append(
+            f"- Along {panel.label}: from {low.mean:.2f} ({low.variant}) to {high.mean:.2f} "
+            f"({high.variant}), on {', '.join(low.over)}."
+        )
+    return "\n".join(lines)
+
+
+def decided_block(shown: Shown) -> str:
+    """Return the comparisons of a sweep that its seeds decide, adjusted for each other alone."""
+    found = comparisons.compare(shown.results, shown.options)
+    own = [c for c in found.overall if c.verdict in ("better", "worse")]
+    if not own:
+        return "These seeds decide none of them."
+    return "\n".join(
+        f"- {c.first}: {'higher' if c.verdict == 'better' else 'lower'} than {c.second}, "
+        f"{comparisons.show_percent(c.difference)}, p {comparisons.show_p(c.p_holm)}."
+        for c in own
+    )
 
 
 def orders_block(shown: Shown) -> str:

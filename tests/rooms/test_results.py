@@ -119,11 +119,30 @@ def test_verdicts__are_counted_and_named_where_something_was_decided(shown):
     text = make_results.count_verdicts(claims.decide([CLAIM, wrong, open_, waiting], sweeps))
     assert text.endswith(
         "1 holds (The second is better),\n1 does not hold (The first is),\n"
-        "1 cannot be decided by these seeds, and 1 has not been run yet"
+        "1 cannot be decided by these seeds, and 1 has not been run yet;\n"
+        "gains over PPO at γ = 0.99 were shown (The second is better)"
     )
     text = make_results.count_verdicts(claims.decide([CLAIM], sweeps))
-    assert text.startswith("Of 1 claims")
-    assert text.endswith("0 do not hold,\nand 0 cannot be decided by these seeds")
+    assert text.startswith("Of 1 tests")
+    assert "0 do not hold,\nand 0 cannot be decided by these seeds;\n" in text
+
+
+@pytest.mark.parametrize(
+    ("claim", "gain"),
+    [
+        (CLAIM, True),
+        (replace(CLAIM, by=claims.SPEED), True),
+        (replace(CLAIM, by=claims.SPREAD), False),
+        (replace(CLAIM, share=0.8), False),
+        (replace(CLAIM, first="PPO", second="PPO(K)", says=claims.LOWER), False),
+    ],
+)
+def test_gain_over_ppo__is_ending_higher_or_learning_faster_than_ppo_itself(shown, claim, gain):
+    (decision,) = claims.decide([claim], {"curves": shown()})
+    text = make_results.gain_over_ppo([decision._replace(verdict=claims.HOLDS)])
+    assert text.startswith("gains" if gain else "no gain")
+    open_ = decision._replace(verdict=claims.UNDECIDED)
+    assert make_results.gain_over_ppo([open_]).startswith("no gain")
 
 
 def test_picture__shows_the_side_of_one_half_on_which_a_claim_is_right(shown):
@@ -131,7 +150,7 @@ def test_picture__shows_the_side_of_one_half_on_which_a_claim_is_right(shown):
     waiting = replace(CLAIM, sweep="waiting")
     sweeps = {"curves": shown(), "waiting": shown(share=0.5)}
     decisions = claims.decide([right, wrong, waiting], sweeps)
-    above, below, none = map(forest.agreement, decisions)
+    above, below, none = map(claims.agreement, decisions)
     assert above == (1.0, 1.0, 1.0)
     assert below == (0.0, 0.0, 0.0)
     assert np.isnan(none).all()
@@ -149,10 +168,57 @@ def test_power__grows_with_the_square_of_what_is_to_be_found(shown):
         comparison = decision.comparison._replace(detectable=detectable)
         return make_results.power_block(decision._replace(comparison=comparison))
 
-    assert "a difference of 30\N{NO-BREAK SPACE}%" in told(0.3)
+    assert "a true difference of 30\N{NO-BREAK SPACE}%" in told(0.3)
     assert "about 9 times as many seeds" in told(0.3)
     assert "about 4 times as many seeds" in told(0.2)
     assert told(0.05) == told(np.inf) == told(np.nan) == ""
+
+
+def test_table__shows_the_side_of_one_half_on_which_a_claim_is_right(shown):
+    """As the picture does: a claim that holds is above 1/2, whichever variant it names first."""
+    lower = replace(CLAIM, first="PPO", second="PPO(K)", says=claims.LOWER)
+    decisions = claims.decide([CLAIM, lower], {"curves": shown()})
+    rows = make_results.claims_block(decisions).splitlines()[2:]
+    assert [row.split(" | ")[5][:4] for row in rows] == ["1.00", "1.00"]
+
+
+def test_detectable_difference__is_not_given_for_distances(shown):
+    """It is simulated with normal seeds, and a distance cannot shrink by more than all of it."""
+    claim = replace(CLAIM, by=claims.SPREAD)
+    own, plain = claims.decide([claim, CLAIM], {"curves": shown(high=1002.0)})
+    assert np.isnan(own.comparison.detectable)
+    assert plain.comparison.detectable > 0
+
+
+def test_comparisons_that_seeds_decide__are_listed(shown):
+    lower, higher = make_results.decided_block(shown()).splitlines()
+    assert lower.startswith("- PPO 0.999: lower than PPO, −100")
+    assert higher.startswith("- PPO(K): higher than PPO, +100")
+    found = shown(high=1000.0)
+    equal = [r for r in found.results if r.variant in ("PPO", "PPO(K)")]
+    text = make_results.decided_block(found._replace(results=equal))
+    assert text == "These seeds decide none of them."
+
+
+def test_ablation__tells_its_lowest_and_highest_average(tmp_path):
+    sweep = fake_runs.load(fake_runs.ABLATION)
+    panel, *_ = options.read(sweep).panels
+    ends = {name: 1000.0 + 100.0 * i for i, name in enumerate(panel.variants)}
+    fake_runs.write(sweep, tmp_path, lambda run: ends.get(run.variant, 1000.0))
+    found = claims.Shown(options.read(sweep), sweep.results(tmp_path))
+    first, *_ = make_results.along_block(found).splitlines()
+    last = panel.variants[-1]
+    assert first.startswith(f"- Along {panel.label}: from 1.00 ({panel.variants[0]}) to ")
+    assert f"{ends[last] / 1000.0:.2f} ({last}), on " in first
+    some = found._replace(results=[r for r in found.results if r.variant != last])
+    assert "not all values have been run" in make_results.along_block(some)
+
+
+def test_matched_discounts__have_the_effective_horizon_of_their_order():
+    """1/(1 − γ_m) = (1 + c + … + c^K)/(1 − γ), with c = (γ'−γ)/(1−γ) = 0.9 here."""
+    for order in (1, 3, 10):
+        steps = 100.0 * (1.0 - 0.9 ** (order + 1)) / (1.0 - 0.9)
+        assert f"| {order} | {steps:.0f} | " in make_results.matched_block()
 
 
 def test_claim_without_finished_runs__is_not_run_yet(shown):
