@@ -130,23 +130,26 @@ def draw_claims(sweeps: Mapping[str, Shown], folder: Path) -> list[Path]:
 
 
 def count_verdicts(decisions: Sequence[Decision]) -> str:
-    """Return how many of the paper's claims hold, do not, or are open, without a full stop."""
+    """Return how many of the paper's claims hold, do not, or are open, without a full stop.
 
-    def told(verdict: str, one: str, more: str) -> str:
-        own = [d.claim.text.rstrip(".") for d in decisions if d.verdict == verdict]
-        listed = f" ({'; '.join(own)})" if own else ""
-        return f"{len(own)} {one if len(own) == 1 else more}{listed}"
-
-    held = told(claims.HOLDS, "holds", "hold")
-    failed = told(claims.FAILS, "does not hold", "do not hold")
-    waiting = sum(decision.verdict == claims.NOT_RUN for decision in decisions)
-    undecided = sum(d.verdict in (claims.UNDECIDED, claims.TOO_FEW) for d in decisions)
-    left = f"{undecided} cannot be decided by these seeds"
-    if waiting:
-        left += f", and {waiting} {'has' if waiting == 1 else 'have'} not been run yet"
+    Claims that are decided are named; a verdict that no claim has is left out.
+    """
+    counted = []
+    for verdicts, one, more, named in (
+        ([claims.HOLDS], "holds", "hold", True),
+        ([claims.FAILS], "does not hold", "do not hold", True),
+        ([claims.UNDECIDED, claims.TOO_FEW], *["cannot be decided by these seeds"] * 2, False),
+        ([claims.NOT_RUN], "has not been run yet", "have not been run yet", False),
+    ):
+        own = [d.claim.text.rstrip(".") for d in decisions if d.verdict in verdicts]
+        listed = f" ({'; '.join(own)})" if named else ""
+        if own:
+            counted.append(f"{len(own)} {one if len(own) == 1 else more}{listed}")
+    *first, last = counted
+    found = ",\n".join([*first, f"and {last}" if first else last])
     return (
         f"Of {len(decisions)} tests of what the paper says about its on-policy figures,\n"
-        f"{held},\n{failed},\n{'' if waiting else 'and '}{left};\n{gain_over_ppo(decisions)}"
+        f"{found};\n{gain_over_ppo(decisions)}"
     )
 
 

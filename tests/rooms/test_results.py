@@ -119,12 +119,12 @@ def test_verdicts__are_counted_and_named_where_something_was_decided(shown):
     text = make_results.count_verdicts(claims.decide([CLAIM, wrong, open_, waiting], sweeps))
     assert text.endswith(
         "1 holds (The second is better),\n1 does not hold (The first is),\n"
-        "1 cannot be decided by these seeds, and 1 has not been run yet;\n"
+        "1 cannot be decided by these seeds,\nand 1 has not been run yet;\n"
         "gains over PPO at γ = 0.99 were shown (The second is better)"
     )
     text = make_results.count_verdicts(claims.decide([CLAIM], sweeps))
     assert text.startswith("Of 1 tests")
-    assert "0 do not hold,\nand 0 cannot be decided by these seeds;\n" in text
+    assert "figures,\n1 holds (The second is better);\n" in text
 
 
 @pytest.mark.parametrize(
