@@ -6,6 +6,7 @@ import pytest
 
 from gammaprime.figures import comparisons, options, tables
 from gammaprime.runs.directory import from_json
+from gammaprime.sweeps.driver import State
 from gammaprime.sweeps.publish import without_folders
 from gammaprime.sweeps.spec import load_experiment
 
@@ -20,6 +21,30 @@ def test_published_tables__are_those_of_the_published_runs(name, tmp_path):
     for draw in (tables.draw, tables.draw_seeds, comparisons.draw):
         (page,) = [file for file in draw(asked, results, tmp_path) if file.suffix == ".md"]
         assert page.read_text() == (PUBLISHED / page.name).read_text()
+
+
+MUJOCO = ["HalfCheetah-v4", "Ant-v4", "Walker2d-v4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("fig_onpolicy", {}),
+        ("fig_onpolicy_state", {}),
+        ("fig_separating", {}),
+        ("fig_ablation", {"tasks": MUJOCO}),
+        ("ours", {}),
+        ("ours_second", {}),
+        ("ours_trpo", {}),
+        ("learning_onpolicy", {}),
+        ("learning_offpolicy", {}),
+        ("learning_classic", {}),
+    ],
+)
+def test_published_sweep__has_nothing_left_to_do(name, changes):
+    jobs = load_experiment(name).change(**changes).jobs(PUBLISHED / "runs")
+    assert jobs
+    assert [job.title for job in jobs if job.state is not State.DONE] == []
 
 
 def test_scores_of_the_presets__are_those_of_the_table_that_was_drawn():
