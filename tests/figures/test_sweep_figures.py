@@ -149,6 +149,16 @@ def test_ablation__draws_tasks_and_average_along_each_axis(ablated):
     np.testing.assert_allclose(lines["Walker2d-v4"], [1.0, 81 / 101])
 
 
+def test_ablation__tells_tasks_of_one_colour_apart_where_no_line_is_drawn(tmp_path):
+    sweep = fake_runs.load(fake_runs.ABLATION.replace("Walker2d-v4", "HopperBulletEnv-v0"))
+    fake_runs.write(sweep, tmp_path, lambda run: 100.0 + run.seed)
+    panel, *_ = ablations.plot(options.read(sweep), sweep.results(tmp_path)).axes
+    lines = {line.get_label(): line for line in panel.lines}
+    mujoco, bullet = lines["Hopper-v4"], lines["HopperBulletEnv-v0"]
+    assert mujoco.get_color() == bullet.get_color() == mujoco.get_markerfacecolor()
+    assert bullet.get_markerfacecolor() == "white"
+
+
 def test_ablation__leaves_out_tasks_without_a_positive_baseline_and_says_so(ablated):
     figure = ablations.plot(options.read(ablated[0]), ablated[1])
     assert "Swimmer-v4" not in [line.get_label() for line in figure.axes[0].lines]

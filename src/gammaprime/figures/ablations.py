@@ -139,7 +139,9 @@ def _draw_tasks(axes: Axes, panel: Panel, own: Sequence[Point]) -> None:
     for task, look in style.looks(tasks_of(own), style.TASKS).items():
         means = [point.mean for point in own if point.task == task]
         line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle}
-        axes.plot(means, marker="o", markersize=3, label=task, **line)
+        # Open where the line is dashed: a point without neighbours shows no line.
+        fill = look.color if look.linestyle == "-" else "white"
+        axes.plot(means, marker="o", markersize=3, markerfacecolor=fill, label=task, **line)
     _set_axis(axes, panel)
 
 
