@@ -312,13 +312,11 @@ def weights_block() -> str:
 
 def along_block(shown: Shown) -> str:
     """Return between which values the normalised return lies along each axis of the ablations."""
+    found = ablations.points(shown.results, shown.options)
+    averages = [point for point in found if point.task == ablations.AVERAGE and point.seeds]
     lines = []
     for panel in shown.options.panels:
-        own = [
-            point
-            for point in ablations.points(shown.results, shown.options)
-            if (point.label, point.task) == (panel.label, ablations.AVERAGE) and point.seeds
-        ]
+        own = [point for point in averages if point.label == panel.label]
         if len(own) < len(panel.values):
             lines.append(f"- Along {panel.label}: not all values have been run.")
             continue
